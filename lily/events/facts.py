@@ -1,0 +1,52 @@
+"""What Lily decided and wrote. Facts are the outbox, the audit trail and the change feed."""
+
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+import msgspec
+
+FactKind = Literal[
+    "AssetCreated",  # an asset exists now; after holds it whole
+    "AssetChanged",  # before and after hold the fields that changed
+    "AssetDeleted",  # soft delete; after.deleted_by says by whom
+    "AssetRestored",
+    "AssetArchived",
+    "AssetPurged",  # the row is gone; a tombstone stays
+    "FieldsCreated",  # a batch of first, untagged fields under one parent; after.count
+    "TagsChanged",  # effective tags; before.tags and after.tags
+    "TagsSuggested",  # a hook proposes; after.tags
+    "ObservationReplayed",  # a dead letter went back into the log
+    "LoginSucceeded",
+    "LoginRefused",
+    "LoggedOut",
+    "AccessRefused",  # a known caller asked for what its role does not allow
+    "PasswordChanged",
+    "TokenCreated",
+    "TokenRevoked",
+    "UserCreated",
+    "UserChanged",
+    "ServiceAccountCreated",
+    "ServiceAccountChanged",
+    "TenantCreated",
+    "TenantChanged",
+    "KeyRotated",
+    "ConnectionCreated",
+    "ConnectionChanged",
+    "ConnectionDeleted",
+]
+
+
+class Fact(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """One decision, before it has a place in the feed."""
+
+    kind: FactKind
+    at: datetime
+    by: str
+    cause: str
+    guid: UUID | None = None
+    asset_id: str = ""
+    version: int = 0
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+    traceparent: str = ""

@@ -1,0 +1,96 @@
+"""The only reader of the environment, of lily.toml and of flags. Read once, then frozen."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+
+class Settings(BaseSettings):
+    """Each field is LILY_<NAME> in the environment, <name> in lily.toml, and a flag of `lily up`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="LILY_", toml_file="lily.toml", frozen=True, extra="ignore"
+    )
+
+    home: Path = Field(
+        Path(".lily"), description="Folder for data, logs, checkpoints and credentials."
+    )
+    database: str = Field(
+        "embedded",
+        description="`embedded`, or the URL of a PostgreSQL 15 or newer that Lily may own.",
+    )
+    database_direct: str | None = Field(
+        None, description="The same database past a pooler, for LISTEN and session locks."
+    )
+    log: str = Field("postgres", description="Where observations are queued: `postgres`.")
+    spark: str = Field("local[*]", description="Spark master: `local[*]`, `spark://…`, `k8s://…`.")
+    spark_memory: str = Field("1g", description="Heap of the Spark driver.")
+    host: str = Field("127.0.0.1", description="Address the API listens on.")
+    port: int = Field(8585, ge=0, le=65535, description="Port the API listens on.")
+    public_url: str | None = Field(
+        None, description="URL under which clients reach the API; also the issuer of tokens."
+    )
+    api_processes: int = Field(1, ge=1, le=64, description="API processes behind the port.")
+    secret_key_file: Path | None = Field(
+        None,
+        description="File with the keys that encrypt connection secrets, newest first, "
+        "one base64 key of 32 bytes a line; made under home when absent.",
+    )
+    admin_password: SecretStr | None = Field(
+        None,
+        description="Password of the first admin; made up and written to credentials if unset.",
+    )
+    body_limit: int = Field(5_000_000, ge=1024, description="Largest request body in bytes.")
+    wait_limit: float = Field(
+        10.0, gt=0, description="Seconds a POST waits for its own write before answering 202."
+    )
+    access_token_seconds: int = Field(900, ge=30, description="Life of an access token.")
+    refresh_token_seconds: int = Field(30 * 86400, ge=60, description="Life of a refresh token.")
+    log_keep_hours: float = Field(
+        168, ge=0, description="How long applied observations stay in the log."
+    )
+    log_level: str = Field("info", description="debug, info, warning or error.")
+    log_format: str = Field("auto", description="`json`, `pretty`, or `auto` by terminal.")
+    egress_allow: list[str] = Field(
+        default_factory=list,
+        description="CIDRs of private addresses that outgoing calls may reach.",
+    )
+
+    @field_validator("home", "secret_key_file")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return value.expanduser().absolute() if value is not None else None
+
+    @field_validator("log")
+    @classmethod
+    def _known_log(cls, value: str) -> str:
+        if value != "postgres":
+            raise ValueError("this release knows the log `postgres` only")
+        return value
+
+    @property
+    def url(self) -> str:
+        return self.public_url or f"http://{self.host}:{self.port}"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def load(**flags: Any) -> Settings:
+    """Flags beat the environment, the environment beats lily.toml. None means not given."""
+    return Settings(**{name: value for name, value in flags.items() if value is not None})

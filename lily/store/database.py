@@ -1,0 +1,154 @@
+"""Connections: one pool a cell and role, and units of work bound to a tenant."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import Literal
+from uuid import UUID
+
+import msgspec
+import psycopg
+from psycopg.conninfo import make_conninfo
+from psycopg.types.json import set_json_dumps, set_json_loads
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from lily.errors import NotFound, Unavailable
+from lily.types import Tenant
+
+Role = Literal["lily_app", "lily_system"]
+Unseal = Callable[[bytes], bytes]
+
+HOME = "home"
+
+set_json_dumps(msgspec.json.encode)
+set_json_loads(msgspec.json.decode)
+
+
+def as_role(url: str, role: Role) -> str:
+    """The same database, with no more rights than the role has."""
+    return make_conninfo(
+        url, options=f"-c role={role} -c search_path=lily,pg_temp -c timezone=UTC -c jit=off"
+    )
+
+
+class Unit:
+    """One transaction, bound to one tenant. Rows of others cannot be seen from it."""
+
+    def __init__(self, conn: psycopg.Connection, tenant: Tenant) -> None:
+        self.conn = conn
+        self.tenant = tenant
+
+
+class Database:
+    """The home database and every cell, as one role."""
+
+    def __init__(self, home: str, role: Role, unseal: Unseal, size: int = 8) -> None:
+        self._home = home
+        self._role: Role = role
+        self._unseal = unseal
+        self._size = size
+        self._pools: dict[str, ConnectionPool] = {}
+        self._lock = Lock()
+
+    def close(self) -> None:
+        for pool in self._pools.values():
+            pool.close()
+
+    @contextmanager
+    def home(self) -> Iterator[psycopg.Connection]:
+        """A transaction in the home database, bound to no tenant."""
+        with self._connection(HOME) as conn, conn.transaction():
+            yield conn
+
+    @contextmanager
+    def home_unit(self, tenant: Tenant) -> Iterator[Unit]:
+        """A transaction in the home database for what a tenant keeps there: its logins."""
+        with self._connection(HOME) as conn, conn.transaction():
+            _bind(conn, tenant)
+            yield Unit(conn, tenant)
+
+    @contextmanager
+    def unit(self, tenant: Tenant) -> Iterator[Unit]:
+        """A transaction in the tenant's cell: commits at the end, rolls back on any error."""
+        with self._connection(tenant.cell) as conn, conn.transaction():
+            _bind(conn, tenant)
+            yield Unit(conn, tenant)
+
+    @contextmanager
+    def cell(self, name: str, tenants: Sequence[int] = ()) -> Iterator[psycopg.Connection]:
+        """A transaction in a cell for the system role, seeing the given tenants."""
+        with self._connection(name) as conn, conn.transaction():
+            bind_many(conn, tenants)
+            yield conn
+
+    def url_of(self, cell: str) -> str:
+        """The address of a cell, as its administrator."""
+        if cell == HOME:
+            return self._home
+        with self.home() as conn:
+            row = conn.execute("SELECT url FROM cell WHERE name = %s", [cell]).fetchone()
+        if row is None:
+            raise NotFound("cell", cell)
+        return self._unseal(row[0]).decode()
+
+    def role_url(self, cell: str) -> str:
+        return as_role(self.url_of(cell), self._role)
+
+    def cells(self) -> list[str]:
+        with self.home() as conn:
+            return [name for (name,) in conn.execute("SELECT name FROM cell ORDER BY name")]
+
+    def tenants(self) -> list[Tenant]:
+        with self.home() as conn:
+            rows = conn.execute(TENANTS + " ORDER BY number").fetchall()
+        return [Tenant(*row) for row in rows]
+
+    def tenant(self, key: UUID | str | int) -> Tenant:
+        """By UUID, number or name."""
+        where = {UUID: "id", int: "number", str: "name"}[type(key)]
+        with self.home() as conn:
+            row = conn.execute(f"{TENANTS} WHERE {where} = %s", [key]).fetchone()  # type: ignore[arg-type]
+        if row is None:
+            raise NotFound("tenant", key)
+        return Tenant(*row)
+
+    @contextmanager
+    def _connection(self, cell: str) -> Iterator[psycopg.Connection]:
+        try:
+            with self._pool(cell).connection(timeout=5) as conn:
+                yield conn
+        except (PoolTimeout, psycopg.OperationalError) as cause:
+            if isinstance(cause, psycopg.errors.DeadlockDetected | psycopg.errors.QueryCanceled):
+                raise
+            raise Unavailable("The database cannot be reached.") from cause
+
+    def _pool(self, cell: str) -> ConnectionPool:
+        if (pool := self._pools.get(cell)) is not None:
+            return pool
+        url = self.role_url(cell)
+        with self._lock:
+            if cell not in self._pools:
+                self._pools[cell] = ConnectionPool(
+                    url,
+                    min_size=1,
+                    max_size=self._size,
+                    open=True,
+                    name=f"{self._role}@{cell}",
+                    check=ConnectionPool.check_connection,
+                    max_idle=60,
+                    reconnect_timeout=30,
+                    kwargs={"autocommit": True},
+                )
+            return self._pools[cell]
+
+
+TENANTS = "SELECT number, id, name, cell, isolation, state FROM tenant"
+
+
+def bind_many(conn: psycopg.Connection, tenants: Sequence[int]) -> None:
+    numbers = "{" + ",".join(map(str, tenants)) + "}"
+    conn.execute("SELECT set_config('lily.tenants', %s, true)", [numbers])
+
+
+def _bind(conn: psycopg.Connection, tenant: Tenant) -> None:
+    conn.execute("SELECT set_config('lily.tenant', %s, true)", [str(tenant.number)])
