@@ -1,0 +1,98 @@
+"""Contract tests for plug-ins: subclass one, say how yours is made, run pytest."""
+
+import copy
+
+import msgspec
+
+from lily.sdk import AssetGone, AssetSeen, Hook, Observation, Reject
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder(Observation).decode
+
+
+class HookContract:
+    """What Lily expects of every hook.
+
+    class TestMine(HookContract):
+        def make(self) -> Hook:
+            return Mine(Mine.Options(...))
+    """
+
+    def make(self) -> Hook:
+        raise NotImplementedError("say how your hook is made")
+
+    def examples(self) -> list[Observation]:
+        """Add observations that your hook does something with."""
+        return []
+
+    def test_it_returns_an_observation_or_none(self) -> None:
+        for seen in self._all():
+            answer = ask(self.make(), seen)
+            assert answer is None or isinstance(answer, AssetSeen | AssetGone), (
+                f"a hook returns an observation or None, not {type(answer).__name__}"
+            )
+
+    def test_its_answer_can_be_written_and_read_back(self) -> None:
+        for seen in self._all():
+            if (answer := ask(self.make(), seen)) is not None:
+                assert _decode(_encode(answer)) == answer, "the answer is not plain JSON"
+
+    def test_it_leaves_its_input_alone(self) -> None:
+        for seen in self._all():
+            before = copy.deepcopy(seen)
+            ask(self.make(), seen)
+            assert seen == before, "return a changed copy (msgspec.structs.replace) instead"
+
+    def test_the_same_input_gives_the_same_answer(self) -> None:
+        for seen in self._all():
+            hook = self.make()
+            first = ask(hook, copy.deepcopy(seen))
+            for other in (hook, self.make()):
+                assert ask(other, copy.deepcopy(seen)) == first, "the answer depends on something"
+
+    def test_twice_is_once(self) -> None:
+        for seen in self._all():
+            hook = self.make()
+            if (once := ask(hook, seen)) is not None:
+                assert ask(hook, once) == once, "its own answer must be left as it is"
+
+    def _all(self) -> list[Observation]:
+        return [*observations(), *self.examples()]
+
+
+def ask(hook: Hook, seen: Observation) -> Observation | None:
+    """The answer, with a refusal counted as a drop: both are allowed."""
+    try:
+        return hook(seen)
+    except Reject:
+        return None
+
+
+def observations() -> list[Observation]:
+    """What every hook must survive: the least, the largest and the strangest."""
+    return [
+        AssetSeen(qualified_name="a"),
+        AssetSeen(qualified_name="a", partial=True),
+        AssetSeen(qualified_name="a", asset_name=None, asset_type=None, tags=[], metadata={}),
+        AssetSeen(
+            qualified_name="postgres://h:5432/shop.public.people#email",
+            asset_name="email",
+            asset_type="column",
+            asset_owner="Ann",
+            description="Where to write to.",
+            data_source="shop",
+            tags=["x"],
+            business_terms=["Customer"],
+            metadata={"nullable": False, "length": 320, "nested": {"list": [1, None, 2.5]}},
+        ),
+        AssetSeen(
+            qualified_name="файлы/データ/👩‍👩‍👧/ﷺ",
+            asset_name="İıſẞ \u202e\t\n" * 50,
+            description="\u0301" * 1000,
+            tags=["日本", ""],
+            metadata={"": "", "ключ": "значение", "a.b": 1},
+        ),
+        AssetSeen(qualified_name="n" * 4000, asset_name="_aA1" * 1000),
+        AssetSeen(qualified_name="wide", metadata={f"key_{n}": n for n in range(10_000)}),
+        AssetGone(qualified_name="a"),
+    ]
