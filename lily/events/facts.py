@@ -17,6 +17,7 @@ FactKind = Literal[
     "TagsChanged",  # effective tags; before.tags and after.tags
     "TagsSuggested",  # a hook proposes; after.tags
     "ObservationReplayed",  # a dead letter went back into the log
+    "ObservationDropped",  # a dead letter was given up by a person
     "LoginSucceeded",
     "LoginRefused",
     "LoggedOut",
@@ -46,6 +47,8 @@ class Fact(msgspec.Struct, omit_defaults=True, kw_only=True):
     cause: str
     guid: UUID | None = None
     asset_id: str = ""
+    qualified_name: str = ""
+    asset_type: str = ""
     version: int = 0
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None

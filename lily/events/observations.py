@@ -21,14 +21,14 @@ class AssetSeen(
     """A source's statement of an asset: complete, or with `partial` only the given fields."""
 
     qualified_name: str
-    asset_name: str | None | UnsetType = UNSET
-    asset_type: str | None | UnsetType = UNSET
-    asset_owner: str | None | UnsetType = UNSET
-    description: str | None | UnsetType = UNSET
-    parent_id: str | None | UnsetType = UNSET
-    data_source: str | None | UnsetType = UNSET
-    external_id: str | None | UnsetType = UNSET
-    created_at: datetime | None | UnsetType = UNSET
+    asset_name: str | UnsetType | None = UNSET
+    asset_type: str | UnsetType | None = UNSET
+    asset_owner: str | UnsetType | None = UNSET
+    description: str | UnsetType | None = UNSET
+    parent_id: str | UnsetType | None = UNSET
+    data_source: str | UnsetType | None = UNSET
+    external_id: str | UnsetType | None = UNSET
+    created_at: datetime | UnsetType | None = UNSET
     tags: list[str] | UnsetType = UNSET
     business_terms: list[str] | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType = UNSET

@@ -107,7 +107,7 @@ class Database:
         """By UUID, number or name."""
         where = {UUID: "id", int: "number", str: "name"}[type(key)]
         with self.home() as conn:
-            row = conn.execute(f"{TENANTS} WHERE {where} = %s", [key]).fetchone()  # type: ignore[arg-type]
+            row = conn.execute(f"{TENANTS} WHERE {where} = %s", [key]).fetchone()
         if row is None:
             raise NotFound("tenant", key)
         return Tenant(*row)

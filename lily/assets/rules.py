@@ -1,0 +1,110 @@
+"""What an observation may look like. The same rules at the API and in the pipeline."""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from lily.errors import FieldError
+from lily.events.observations import AssetGone, Observation
+
+NAME_LIMIT = 4_000
+TEXT_LIMIT = 100_000
+TAG_LIMIT = 256
+LIST_LIMIT = 1_000
+KEYS_LIMIT = 20_000
+RETENTION_ACTIONS = ("archive", "delete")
+
+_TEXTS = (
+    ("asset_name", NAME_LIMIT), ("asset_type", 256), ("asset_owner", 1_000),
+    ("description", TEXT_LIMIT), ("parent_id", NAME_LIMIT), ("data_source", 1_000),
+    ("external_id", NAME_LIMIT),
+)  # fmt: skip
+
+
+def problems(seen: Observation) -> list[FieldError]:
+    """Everything that is wrong with it, each with its field and the cure."""
+    found = list(_name(seen.qualified_name, "qualified_name"))
+    if isinstance(seen, AssetGone):
+        return found
+    for field, limit in _TEXTS:
+        value = getattr(seen, field)
+        if value is not UNSET and value is not None:
+            found.extend(_text(value, field, limit))
+    for field in ("tags", "business_terms"):
+        found.extend(_labels(getattr(seen, field), field))
+    if seen.metadata is not UNSET:
+        found.extend(_mapping(seen.metadata, "metadata"))
+    if seen.details is not UNSET:
+        found.extend(_mapping(seen.details, "details"))
+        found.extend(_retention(seen.details.get("retention_policy")))
+    return found
+
+
+def _name(value: str, field: str) -> list[FieldError]:
+    if not value.strip():
+        return [FieldError(field, "must not be empty; give the asset a name")]
+    return _text(value, field, NAME_LIMIT)
+
+
+def _text(value: str, field: str, limit: int) -> list[FieldError]:
+    if len(value) > limit:
+        return [FieldError(field, f"is longer than {limit} characters; shorten it")]
+    if "\0" in value:
+        return [FieldError(field, "contains a NUL character; remove it")]
+    if field in ("asset_name", "asset_type") and not value.strip():
+        return [FieldError(field, "must not be empty; leave it out or give a name")]
+    return []
+
+
+def _labels(value: Any, field: str) -> list[FieldError]:
+    if value is UNSET:
+        return []
+    if len(value) > LIST_LIMIT:
+        return [FieldError(field, f"has more than {LIST_LIMIT} entries")]
+    found = []
+    for index, label in enumerate(value):
+        if not label.strip():
+            found.append(FieldError(f"{field}[{index}]", "must not be empty; remove it"))
+        else:
+            found.extend(_text(label, f"{field}[{index}]", TAG_LIMIT))
+    return found
+
+
+def _mapping(value: dict[str, Any], field: str) -> list[FieldError]:
+    if len(value) > KEYS_LIMIT:
+        return [FieldError(field, f"has more than {KEYS_LIMIT} keys")]
+    where = _nul(value, field)
+    return [FieldError(where, "contains a NUL character; remove it")] if where else []
+
+
+def _nul(value: Any, where: str) -> str | None:
+    """The place of the first NUL, which PostgreSQL cannot store."""
+    if isinstance(value, str):
+        return where if "\0" in value else None
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if "\0" in key or (found := _nul(inner, f"{where}.{key}")):
+                return where if "\0" in key else found
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            if found := _nul(inner, f"{where}[{index}]"):
+                return found
+    return None
+
+
+def _retention(policy: Any) -> list[FieldError]:
+    if policy is None:
+        return []
+    field = "details.retention_policy"
+    if not isinstance(policy, dict):
+        return [FieldError(field, "must be an object")]
+    days, action = policy.get("retention_period_days"), policy.get("action_after_expiry")
+    found = []
+    if policy.get("enabled") and (not isinstance(days, int) or isinstance(days, bool)):
+        found.append(FieldError(f"{field}.retention_period_days", "must be a whole number"))
+    elif isinstance(days, int) and not 0 <= days <= 36_500:
+        found.append(FieldError(f"{field}.retention_period_days", "must be 0 to 36500"))
+    if action not in RETENTION_ACTIONS and (policy.get("enabled") or action is not None):
+        known = " or ".join(RETENTION_ACTIONS)
+        found.append(FieldError(f"{field}.action_after_expiry", f"must be {known}"))
+    return found

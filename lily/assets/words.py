@@ -1,0 +1,84 @@
+"""How an asset is found: the lexemes of its search vector, and of a query.
+
+Words carry a weight: A from the name, B from the qualified name, C from the description. Filters
+are lexemes too (`=type:table`), so that one index answers words and filters together.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+_CHUNK = re.compile(r"[^\W_]+")
+_CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\WA-Za-z\d_]+")
+_QUOTED = re.compile(r"(['\\])")
+
+MAX_WORDS = 200
+MAX_LEXEME = 200
+MAX_KEYS = 64
+
+
+@lru_cache(maxsize=65_536)
+def split(text: str) -> tuple[str, ...]:
+    """Words of a text, lower case, split at case, digits, `_` and `.`; whole chunks stay too."""
+    words: dict[str, None] = {}
+    for chunk in _CHUNK.findall(text):
+        whole = chunk.lower()[:MAX_LEXEME]
+        if not chunk.isalpha() or not (chunk.islower() or chunk.isupper() or chunk.istitle()):
+            for part in _CAMEL.findall(chunk):
+                words[part.lower()[:MAX_LEXEME]] = None
+        words[whole] = None
+    return tuple(words)
+
+
+def facet(kind: str, value: str) -> str:
+    return f"={kind}:{value.lower()}"[:MAX_LEXEME]
+
+
+def vector(
+    name: str,
+    qualified_name: str,
+    description: str | None,
+    facets: Iterable[str],
+) -> str:
+    """The text of a tsvector."""
+    weights: dict[str, str] = {}
+    for word in split(name):
+        weights[word] = "A"
+    head, mark, tail = qualified_name.rpartition("#")
+    for word in (*split(head), *split(tail)) if mark else split(qualified_name):
+        weights.setdefault(word, "B")
+    if description:
+        # Not cached: descriptions rarely repeat and would push the names out.
+        for word in split.__wrapped__(description[:20_000])[:MAX_WORDS]:
+            weights.setdefault(word, "C")
+    parts = [f"'{word}':1{weight}" for word, weight in weights.items()]
+    parts.extend("'" + _QUOTED.sub(r"\1\1", lexeme) + "'" for lexeme in facets)
+    return " ".join(parts)
+
+
+def facets(
+    asset_type: str,
+    data_source: str | None,
+    owner: str | None,
+    tags: Iterable[str],
+    terms: Iterable[str],
+    metadata: dict[str, Any],
+) -> list[str]:
+    """The lexemes that filters look for. Nested metadata is not indexed, plain values are."""
+    found = [facet("type", asset_type)]
+    if data_source:
+        found.append(facet("source", data_source))
+    if owner:
+        found.append(facet("owner", owner))
+    found.extend(facet("tag", tag) for tag in tags)
+    found.extend(facet("term", term) for term in terms)
+    for key, value in list(metadata.items())[:MAX_KEYS]:
+        if isinstance(value, str | int | float | bool):
+            found.append(metadata_facet(key, value))
+    return [lexeme.replace("\0", "") for lexeme in found]
+
+
+def metadata_facet(key: str, value: str | int | float | bool) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return facet("meta", f"{key}:{text}")

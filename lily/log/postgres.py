@@ -1,0 +1,113 @@
+"""The event log in PostgreSQL. An appender holds a shared lock, the reader an exclusive one for a
+moment: so no offset below the high-water mark can still be in an open transaction."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, LiteralString
+
+import msgspec
+import psycopg
+
+from lily.events.envelope import Envelope, encode
+from lily.events.lanes import lane_of
+from lily.types import LANES, Lane
+
+FENCE = 0x6C6F67  # "log"
+
+SHARED = "SELECT pg_advisory_xact_lock_shared(%s)"
+OFFSETS: dict[Lane, LiteralString] = {
+    "core": "SELECT nextval('log_core_offset') FROM generate_series(1, %s)",
+    "fields": "SELECT nextval('log_fields_offset') FROM generate_series(1, %s)",
+}
+COPY = 'COPY log (lane, "offset", tenant, key, value) FROM STDIN'
+WAKE = "SELECT pg_notify('lily_log', '')"
+LAST: dict[Lane, LiteralString] = {
+    "core": 'SELECT coalesce(max("offset"), 0) FROM log_core',
+    "fields": 'SELECT coalesce(max("offset"), 0) FROM log_fields',
+}
+READ = (
+    'SELECT "offset", tenant, at, key, value FROM log'
+    ' WHERE lane = %s AND "offset" > %s AND "offset" <= %s ORDER BY "offset" LIMIT %s'
+)
+
+
+class Record(msgspec.Struct):
+    """An observation on its way into the log."""
+
+    lane: Lane
+    tenant: int
+    key: str
+    value: str
+
+
+def record_of(envelope: Envelope, qualified_name: str) -> Record:
+    return Record(
+        lane_of(qualified_name), envelope.tenant, qualified_name, encode(envelope).decode()
+    )
+
+
+def append_in(
+    conn: psycopg.Connection, envelopes: Sequence[Envelope], keys: Sequence[str]
+) -> list[int]:
+    """Append inside the caller's transaction, which must be short; offsets in order."""
+    records = [record_of(envelope, key) for envelope, key in zip(envelopes, keys, strict=True)]
+    conn.execute(SHARED, [FENCE])
+    offsets = _offsets(conn, records)
+    with conn.cursor().copy(COPY) as copy:
+        for record, offset in zip(records, offsets, strict=True):
+            copy.write_row((record.lane, offset, record.tenant, record.key, record.value))
+    conn.execute(WAKE)
+    return offsets
+
+
+def _offsets(conn: psycopg.Connection, records: Sequence[Record]) -> list[int]:
+    pools = {
+        lane: iter(conn.execute(OFFSETS[lane], [count]).fetchall())
+        for lane in LANES
+        if (count := sum(record.lane == lane for record in records))
+    }
+    return [next(pools[record.lane])[0] for record in records]
+
+
+def high_water(conn: psycopg.Connection, after: dict[Lane, int]) -> dict[Lane, int]:
+    """The offsets up to which nothing can still appear; takes no lock while nothing is new.
+
+    `conn` is in autocommit. An appender that hangs makes this raise LockNotAvailable after a
+    second rather than hold up all others.
+    """
+    if all(_last(conn, lane) <= position for lane, position in after.items()):
+        return after
+    with conn.transaction():
+        conn.execute("SET LOCAL lock_timeout = '1s'")
+        conn.execute("SELECT pg_advisory_xact_lock(%s)", [FENCE])
+        return {lane: _last(conn, lane) for lane in after}
+
+
+def read(
+    conn: psycopg.Connection, lane: Lane, after: int, upto: int, limit: int
+) -> list[tuple[Any, ...]]:
+    """Rows (offset, tenant, at, key, value) behind a position, in order."""
+    return conn.execute(READ, [lane, after, upto, limit]).fetchall()
+
+
+def trim(conn: psycopg.Connection, lane: Lane, keep_hours: float, chunk: int = 20_000) -> int:
+    """Forget a chunk of what was applied long ago; returns how many rows went."""
+    done = conn.execute(
+        'DELETE FROM log WHERE lane = %(lane)s AND "offset" IN ('
+        ' SELECT l."offset" FROM log l, applied a WHERE l.lane = %(lane)s AND a.lane = %(lane)s'
+        ' AND l."offset" <= a.position AND l.at < now() - make_interval(secs => %(age)s)'
+        ' ORDER BY l."offset" LIMIT %(chunk)s)',
+        {"lane": lane, "age": keep_hours * 3600, "chunk": chunk},
+    )
+    return done.rowcount
+
+
+def _last(conn: psycopg.Connection, lane: Lane) -> int:
+    row = conn.execute(LAST[lane]).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def notifications(conn: psycopg.Connection, seconds: float) -> Iterator[None]:
+    """Wait for a wake-up on a connection that listens; a hint, never a promise."""
+    for _ in conn.notifies(timeout=seconds, stop_after=1):
+        yield None

@@ -1,0 +1,189 @@
+"""Assets: reading what is known of them, writing what became of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import psycopg
+from psycopg.types.json import Jsonb
+
+from lily.assets import claims as registers
+from lily.assets import words
+from lily.assets.change import Assignment, Known, first_claim
+from lily.assets.model import ASSIGNMENTS, COLUMNS, MORE_SOURCES, Asset
+from lily.types import Lane
+
+Key = tuple[int, UUID]  # tenant, guid
+
+_COLUMNS = ", ".join(COLUMNS)
+_JSON = {COLUMNS.index(n) for n in ("metadata", "details", "statement", "edited")}
+
+SELECT = f"SELECT {_COLUMNS} FROM asset"
+LOCK = f"{SELECT} WHERE tenant = ANY(%s) AND lane = %s AND guid = ANY(%s) ORDER BY guid FOR UPDATE"
+STAGING = "CREATE TEMP TABLE IF NOT EXISTS batch_asset (LIKE lily.asset) ON COMMIT DELETE ROWS"
+COPY = f"COPY batch_asset ({_COLUMNS}, search) FROM STDIN"
+_KEPT = ("tenant", "lane", "guid", "qualified_name")
+MERGE = (
+    f"INSERT INTO asset ({_COLUMNS}, search) SELECT {_COLUMNS}, search FROM batch_asset"
+    " ON CONFLICT (tenant, guid, lane) DO UPDATE SET "
+    + ", ".join(f"{n} = excluded.{n}" for n in (*COLUMNS, "search") if n not in _KEPT)
+)
+TOUCH = (
+    "UPDATE asset SET observed_at = %s, applied_at = %s, log_offset = %s, expires_at = %s,"
+    " layers = %s, statement = %s WHERE tenant = %s AND guid = %s AND lane = %s"
+)
+SOURCES = (
+    "SELECT tenant, guid, source, statement FROM asset_source"
+    " WHERE tenant = ANY(%s) AND guid = ANY(%s)"
+)
+ASSIGNED = (
+    "SELECT tenant, guid, tag, origin, by, state, reason FROM tag_assignment"
+    " WHERE tenant = ANY(%s) AND guid = ANY(%s)"
+)
+BURIED = "SELECT tenant, guid, observed_at FROM tombstone WHERE tenant = ANY(%s) AND guid = ANY(%s)"
+ALIASES = "SELECT tenant, alias, guid FROM asset_alias WHERE tenant = ANY(%s) AND alias = ANY(%s)"
+NAMES = "SELECT guid, qualified_name FROM asset WHERE tenant = ANY(%s) AND guid = ANY(%s)"
+SAVE_SOURCE = (
+    "INSERT INTO asset_source (tenant, guid, source, statement) VALUES (%s, %s, %s, %s)"
+    " ON CONFLICT (tenant, guid, source) DO UPDATE SET statement = excluded.statement"
+)
+SAVE_ALIAS = (
+    "INSERT INTO asset_alias (tenant, alias, guid) VALUES (%s, %s, %s)"
+    " ON CONFLICT (tenant, alias) DO UPDATE SET guid = excluded.guid"
+    " WHERE asset_alias.guid <> excluded.guid"
+)
+SAVE_ASSIGNMENT = (
+    "INSERT INTO tag_assignment (tenant, guid, tag, origin, by, state, reason, at)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+    " ON CONFLICT (tenant, guid, tag, origin, by)"
+    " DO UPDATE SET state = excluded.state, reason = excluded.reason, at = excluded.at"
+)
+
+
+def load(conn: psycopg.Connection, wanted: Mapping[Key, tuple[Lane, str]]) -> dict[Key, Known]:
+    """Lock and read everything that is stored of these assets, by ascending guid."""
+    known = {key: Known(key[0], key[1], name) for key, (_, name) in wanted.items()}
+    tenants = sorted({tenant for tenant, _ in wanted})
+    for lane in ("core", "fields"):
+        guids = sorted(guid for (_, guid), (its, _) in wanted.items() if its == lane)
+        if guids:
+            for row in conn.execute(LOCK, [tenants, lane, guids], prepare=True):
+                asset = Asset(*row)
+                if (each := known.get((asset.tenant, asset.guid))) is not None:
+                    each.asset = asset
+                    each.qualified_name = asset.qualified_name
+    _load_layers(conn, tenants, known)
+    return known
+
+
+def _load_layers(
+    conn: psycopg.Connection, tenants: Sequence[int], known: Mapping[Key, Known]
+) -> None:
+    """What does not live in the asset's own row: further sources, assignments, tombstones."""
+    missing = [k.guid for k in known.values() if k.asset is None]
+    layered = [k for k in known.values() if k.asset is not None and k.asset.layers]
+    more = missing + [k.guid for k in layered if k.asset and k.asset.layers & MORE_SOURCES]
+    if more:
+        for tenant, guid, source, statement in conn.execute(SOURCES, [tenants, more]):
+            if (each := known.get((tenant, guid))) is not None:
+                each.claims[source] = registers.load(statement)
+    if missing:
+        for tenant, guid, at in conn.execute(BURIED, [tenants, missing]):
+            if (each := known.get((tenant, guid))) is not None:
+                each.buried = registers.when(at, 2**62)
+    for each in known.values():
+        if each.asset is not None:
+            each.claims[each.asset.source] = first_claim(each.asset)
+    tagged = [k.guid for k in layered if k.asset and k.asset.layers & ASSIGNMENTS]
+    if tagged:
+        for tenant, guid, *rest in conn.execute(ASSIGNED, [tenants, tagged]):
+            if (each := known.get((tenant, guid))) is not None:
+                each.assignments.append(Assignment(*rest))
+
+
+def save(conn: psycopg.Connection, changed: Iterable[Asset]) -> None:
+    """Insert or replace whole rows: staged by COPY, then one merge."""
+    with conn.cursor() as cur:
+        cur.execute(STAGING)
+        with cur.copy(COPY) as copy:
+            for asset in changed:
+                copy.write_row(_row(asset))
+        cur.execute(MERGE)
+
+
+def touch(conn: psycopg.Connection, seen: Iterable[Asset]) -> None:
+    """Note that assets were observed again, with nothing new to show."""
+    rows = [
+        (a.observed_at, a.applied_at, a.log_offset, a.expires_at, a.layers,
+         None if a.statement is None else Jsonb(a.statement), a.tenant, a.guid, a.lane)
+        for a in seen
+    ]  # fmt: skip
+    if rows:
+        with conn.cursor() as cur:
+            cur.executemany(TOUCH, rows)
+
+
+def save_layers(conn: psycopg.Connection, known: Iterable[Known]) -> None:
+    """Write what lives outside the assets' own rows."""
+    sources, assignments = [], []
+    for each in known:
+        own = each.asset.source if each.asset else None
+        sources += [
+            (each.tenant, each.guid, name, Jsonb(registers.dump(each.claims[name])))
+            for name in sorted(each.touched_sources)
+            if name != own
+        ]
+        at = each.asset.applied_at if each.asset else None
+        assignments += [
+            (each.tenant, each.guid, a.tag, a.origin, a.by, a.state, a.reason, at)
+            for a in each.suggested
+        ]
+    with conn.cursor() as cur:
+        if sources:
+            cur.executemany(SAVE_SOURCE, sources)
+        if assignments:
+            cur.executemany(SAVE_ASSIGNMENT, assignments)
+
+
+def save_aliases(conn: psycopg.Connection, aliases: Sequence[tuple[int, str, UUID]]) -> None:
+    if aliases:
+        with conn.cursor() as cur:
+            cur.executemany(SAVE_ALIAS, aliases)
+
+
+def aliases(
+    conn: psycopg.Connection, tenants: Sequence[int], names: Sequence[str]
+) -> dict[tuple[int, str], UUID]:
+    if not names:
+        return {}
+    rows = conn.execute(ALIASES, [list(tenants), list(names)])
+    return {(tenant, alias): guid for tenant, alias, guid in rows}
+
+
+def names(
+    conn: psycopg.Connection, tenants: Sequence[int], guids: Sequence[UUID]
+) -> dict[UUID, str]:
+    if not guids:
+        return {}
+    return dict(conn.execute(NAMES, [list(tenants), list(guids)]).fetchall())
+
+
+def search_vector(asset: Asset) -> str:
+    facets = words.facets(
+        asset.asset_type, asset.data_source, asset.asset_owner, asset.tags,
+        asset.business_terms, asset.metadata,
+    )  # fmt: skip
+    return words.vector(asset.asset_name, asset.qualified_name, asset.description, facets)
+
+
+_encode = msgspec.json.encode
+
+
+def _row(asset: Asset) -> list[Any]:
+    row: list[Any] = list(msgspec.structs.astuple(asset))
+    for index in _JSON:
+        if row[index] is not None:
+            row[index] = _encode(row[index]).decode()
+    row.append(search_vector(asset))
+    return row

@@ -1,0 +1,272 @@
+"""A batch of observations becomes rows, facts and dead letters: one transaction per cell."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID, uuid4
+
+import msgspec
+import psycopg
+
+from lily.assets.change import Context, Known, Message, take
+from lily.assets.model import Asset
+from lily.assets.names import as_guid, guid_of
+from lily.assets.view import FoldTags
+from lily.errors import Fenced
+from lily.events.chain import Link, forge
+from lily.events.facts import Fact
+from lily.events.lanes import lane_of
+from lily.store import assets, feed
+from lily.store.assets import Key
+from lily.store.database import bind_many
+from lily.types import Lane, Tenant
+
+ADVANCE = (
+    "UPDATE applied SET position = %s, batch = %s, at = now(), observed = coalesce(%s, observed)"
+    " WHERE lane = %s AND part = %s AND position = %s"
+)
+WHERE = "SELECT position, batch FROM applied WHERE lane = %s AND part = %s"
+FACT_STAGING = "CREATE TEMP TABLE IF NOT EXISTS batch_fact (LIKE lily.fact) ON COMMIT DELETE ROWS"
+FACT_COPY = f"COPY batch_fact ({feed.COLUMNS}) FROM STDIN"
+FACT_INSERT = f"INSERT INTO fact ({feed.COLUMNS}) SELECT {feed.COLUMNS} FROM batch_fact"
+BURY = (
+    "INSERT INTO dead_letter (tenant, id, cause, lane, log_offset, at, stage, plugin, reason,"
+    " key, source, raw) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    " ON CONFLICT (tenant, cause) DO NOTHING"
+)
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A stretch of the log that a batch covers: behind `start`, up to and with `end`."""
+
+    lane: Lane
+    start: int
+    end: int
+    newest: datetime | None = None
+    part: int = 0
+
+
+class Incoming(msgspec.Struct):
+    """An observation that passed decoding, rules and hooks."""
+
+    tenant: int
+    lane: Lane
+    offset: int
+    message: Message
+
+
+class DeadLetter(msgspec.Struct):
+    tenant: int
+    cause: str
+    lane: Lane
+    offset: int
+    stage: str
+    reason: str
+    raw: str
+    key: str = ""
+    source: str = ""
+    plugin: str = ""
+
+
+class Batch(msgspec.Struct):
+    id: UUID
+    spans: list[Span]
+    incoming: list[Incoming]
+    dead: list[DeadLetter]
+
+
+class Ingest:
+    """Applies batches to one cell."""
+
+    def __init__(
+        self,
+        fold_tags: FoldTags,
+        tenant: Callable[[int], Tenant],
+        priority: Callable[[int], Mapping[str, int]],
+    ) -> None:
+        self._fold_tags = fold_tags
+        self._tenant = tenant
+        self._priority = priority
+
+    def apply(self, conn: psycopg.Connection, batch: Batch, now: datetime) -> bool:
+        """Commit the whole batch, or nothing. False if it had been committed before.
+
+        Raises Fenced when somebody else moved the position: then this process must stop.
+        """
+        with conn.transaction():
+            bind_many(
+                conn, sorted({i.tenant for i in batch.incoming} | {d.tenant for d in batch.dead})
+            )
+            if not _advance(conn, batch):
+                return False
+            self._merge(conn, batch, now)
+            _bury(conn, batch.dead, now)
+            ends = ",".join(f"{span.lane}:{span.end}" for span in batch.spans)
+            conn.execute("SELECT pg_notify('lily_applied', %s)", [ends])
+        return True
+
+    def rehearse(
+        self, conn: psycopg.Connection, incoming: Sequence[Incoming], now: datetime
+    ) -> None:
+        """Do all the work and take it back: raises what a commit would raise."""
+        with conn.transaction(force_rollback=True):
+            bind_many(conn, sorted({i.tenant for i in incoming}))
+            self._merge(conn, Batch(uuid4(), [], list(incoming), []), now)
+
+    def _merge(self, conn: psycopg.Connection, batch: Batch, now: datetime) -> None:
+        if not batch.incoming:
+            return
+        targets = self._targets(conn, batch.incoming)
+        wanted: dict[Key, tuple[Lane, str]] = {}
+        for key, name in targets:
+            wanted.setdefault(key, (lane_of(name), name))
+        known = assets.load(conn, wanted)
+        facts = self._decide(known, targets, batch, now)
+        self._write(conn, known, facts)
+
+    def _targets(
+        self, conn: psycopg.Connection, incoming: Sequence[Incoming]
+    ) -> list[tuple[Key, str]]:
+        """Which asset each observation is about; an own id may be another asset's alias."""
+        by_id = [i for i in incoming if i.message.seen.asset_id == i.message.seen.qualified_name]
+        aliases = assets.aliases(
+            conn, sorted({i.tenant for i in by_id}), [i.message.seen.qualified_name for i in by_id]
+        )
+        found = assets.names(conn, sorted({t for t, _ in aliases}), list(aliases.values()))
+        targets = []
+        for each in incoming:
+            name = each.message.seen.qualified_name
+            guid = aliases.get((each.tenant, name)) if aliases else None
+            if guid is not None and guid in found and each.message.seen.asset_id == name:
+                targets.append(((each.tenant, guid), found[guid]))
+            else:
+                guid = guid_of(self._tenant(each.tenant).id, name)
+                targets.append(((each.tenant, guid), name))
+        return targets
+
+    def _decide(
+        self,
+        known: Mapping[Key, Known],
+        targets: Sequence[tuple[Key, str]],
+        batch: Batch,
+        now: datetime,
+    ) -> dict[int, list[Fact]]:
+        contexts = {number: self._context(number, now) for number in {k[0] for k, _ in targets}}
+        facts: dict[int, list[Fact]] = defaultdict(list)
+        fields: dict[tuple[int, UUID], list[Fact]] = defaultdict(list)
+        for incoming, (key, _) in zip(batch.incoming, targets, strict=True):
+            for fact in take(known[key], incoming.message, contexts[key[0]]):
+                asset = known[key].asset
+                if fact.kind == "AssetCreated" and asset and _is_quiet(asset):
+                    fields[key[0], asset.parent or asset.guid].append(fact)
+                else:
+                    facts[key[0]].append(fact)
+        for (tenant, parent), created in fields.items():
+            facts[tenant].append(_fields_created(parent, created, now))
+        return facts
+
+    def _context(self, number: int, now: datetime) -> Context:
+        tenant_id = self._tenant(number).id
+
+        def resolve(name: str) -> UUID:
+            return as_guid(name) or guid_of(tenant_id, name)
+
+        return Context(now, self._fold_tags, resolve, self._priority(number))
+
+    def _write(
+        self, conn: psycopg.Connection, known: Mapping[Key, Known], facts: Mapping[int, list[Fact]]
+    ) -> None:
+        links: list[Link] = []
+        places: dict[UUID, int] = {}
+        quiet: dict[UUID, int] = {}
+        for tenant in sorted(facts):
+            position, previous = feed.take_head(conn, tenant)
+            made = forge(tenant, position, previous, facts[tenant])
+            links += made
+            for link in made:
+                if link.guid is not None:
+                    (quiet if link.kind == "FieldsCreated" else places)[link.guid] = link.position
+        changed: list[Asset] = []
+        touched: list[Asset] = []
+        for each in known.values():
+            asset = each.asset
+            if asset is None or not each.touched:
+                continue
+            place = places.get(asset.guid)
+            if place is None and asset.feed_position == 0:
+                place = quiet.get(asset.parent or asset.guid)
+            if place is None:
+                touched.append(asset)
+            else:
+                asset.feed_position = place
+                changed.append(asset)
+        if changed:
+            assets.save(conn, changed)
+        assets.touch(conn, touched)
+        assets.save_layers(conn, known.values())
+        assets.save_aliases(conn, _new_aliases(known.values()))
+        _write_links(conn, links)
+
+
+def _advance(conn: psycopg.Connection, batch: Batch) -> bool:
+    for span in batch.spans:
+        moved = conn.execute(
+            ADVANCE, [span.end, batch.id, span.newest, span.lane, span.part, span.start]
+        )
+        if moved.rowcount == 1:
+            continue
+        row = conn.execute(WHERE, [span.lane, span.part]).fetchone()
+        if row is not None and row[1] == batch.id:
+            return False  # our own commit, whose answer was lost
+        raise Fenced(
+            f"the {span.lane} lane is at {row[0] if row else 'nowhere'}, not at {span.start}:"
+            " another pipeline has moved it"
+        )
+    return True
+
+
+def _bury(conn: psycopg.Connection, dead: Sequence[DeadLetter], now: datetime) -> None:
+    if not dead:
+        return
+    with conn.cursor() as cur:
+        cur.executemany(
+            BURY,
+            [(d.tenant, uuid4(), d.cause, d.lane, d.offset, now, d.stage, d.plugin,
+              d.reason[:2000], d.key, d.source, d.raw) for d in dead],
+        )  # fmt: skip
+
+
+def _write_links(conn: psycopg.Connection, links: Sequence[Link]) -> None:
+    if not links:
+        return
+    with conn.cursor() as cur:
+        cur.execute(FACT_STAGING)
+        with cur.copy(FACT_COPY) as copy:
+            for link in links:
+                copy.write_row(msgspec.structs.astuple(link))
+        cur.execute(FACT_INSERT)
+    for link in {link.tenant: link for link in links}.values():
+        feed.move_head(conn, link)
+
+
+def _is_quiet(asset: Asset) -> bool:
+    """Untagged first creations of fields are counted per parent, not told one by one."""
+    return asset.lane == "fields" and not asset.tags and asset.deleted_by is None
+
+
+def _fields_created(parent: UUID, created: Sequence[Fact], now: datetime) -> Fact:
+    first = created[0]
+    return Fact(
+        kind="FieldsCreated", at=now, by=first.by, cause=first.cause, guid=parent,
+        qualified_name=first.qualified_name.rpartition("#")[0], after={"count": len(created)},
+        traceparent=first.traceparent,
+    )  # fmt: skip
+
+
+def _new_aliases(known: Iterable[Known]) -> list[tuple[int, str, UUID]]:
+    found = []
+    for each in known:
+        asset = each.asset
+        if asset and each.touched and asset.caller_id and asset.caller_id != asset.qualified_name:
+            found.append((each.tenant, asset.caller_id, each.guid))
+    return found

@@ -1,0 +1,74 @@
+"""Real parts for every test: one PostgreSQL for the session, a fresh tenant for each test."""
+
+import itertools
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from lily.settings import Settings
+from lily.store.embedded import Server, stop
+from lily.store.migrate import migrate
+from lily.types import Tenant
+from lily.wiring import Core
+from lily.wiring import core as build_core
+
+_names = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A PostgreSQL of our own, gone at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="lily-test-"))
+    embedded = Server(folder / "postgres")
+    embedded.prepare()
+    with (folder / "postgres.log").open("wb") as output:
+        process = embedded.run(output.fileno())
+        embedded.wait(process)
+        yield embedded
+        stop(process)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def home(server: Server) -> str:
+    """The URL of a migrated database."""
+    url = server.create_database("lily")
+    migrate(url)
+    return url
+
+
+@pytest.fixture(scope="session")
+def settings(home: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return Settings(home=tmp_path_factory.mktemp("home"), database=home)
+
+
+@pytest.fixture(scope="session")
+def core(settings: Settings) -> Iterator[Core]:
+    built = build_core(settings, "lily_app")
+    yield built
+    built.close()
+
+
+@pytest.fixture(scope="session")
+def system(settings: Settings) -> Iterator[Core]:
+    built = build_core(settings, "lily_system")
+    yield built
+    built.close()
+
+
+@pytest.fixture
+def tenant(core: Core) -> Tenant:
+    return new_tenant(core)
+
+
+def new_tenant(core: Core, cell: str = "home") -> Tenant:
+    """A tenant that nobody else knows."""
+    name = f"tenant-{next(_names)}-{uuid4().hex[:6]}"
+    with core.database.home() as conn:
+        conn.execute(
+            "INSERT INTO tenant (id, name, cell) VALUES (%s, %s, %s)", [uuid4(), name, cell]
+        )
+    return core.database.tenant(name)
