@@ -1,7 +1,8 @@
 """The only reader of the environment, of lily.toml and of flags. Read once, then frozen."""
 
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import (
@@ -13,7 +14,7 @@ from pydantic_settings import (
 
 
 class Settings(BaseSettings):
-    """Each field is LILY_<NAME> in the environment, <name> in lily.toml, and a flag of `lily up`."""
+    """Each field is LILY_<NAME> in the environment and <name> in lily.toml; some have a flag."""
 
     model_config = SettingsConfigDict(
         env_prefix="LILY_", toml_file="lily.toml", frozen=True, extra="ignore"
@@ -47,6 +48,9 @@ class Settings(BaseSettings):
         None,
         description="Password of the first admin; made up and written to credentials if unset.",
     )
+    token: SecretStr | None = Field(
+        None, description="Token that the command line sends instead of logging in."
+    )
     body_limit: int = Field(5_000_000, ge=1024, description="Largest request body in bytes.")
     wait_limit: float = Field(
         10.0, gt=0, description="Seconds a POST waits for its own write before answering 202."
@@ -56,8 +60,12 @@ class Settings(BaseSettings):
     log_keep_hours: float = Field(
         168, ge=0, description="How long applied observations stay in the log."
     )
-    log_level: str = Field("info", description="debug, info, warning or error.")
-    log_format: str = Field("auto", description="`json`, `pretty`, or `auto` by terminal.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="debug, info, warning or error."
+    )
+    log_format: Literal["json", "pretty", "auto"] = Field(
+        "auto", description="`json`, `pretty`, or `auto` by terminal."
+    )
     egress_allow: list[str] = Field(
         default_factory=list,
         description="CIDRs of private addresses that outgoing calls may reach.",
@@ -94,3 +102,20 @@ class Settings(BaseSettings):
 def load(**flags: Any) -> Settings:
     """Flags beat the environment, the environment beats lily.toml. None means not given."""
     return Settings(**{name: value for name, value in flags.items() if value is not None})
+
+
+def java_command() -> str:
+    """The Java that Spark will use."""
+    chosen = os.environ.get("JAVA_HOME")
+    return str(Path(chosen, "bin", "java")) if chosen else "java"
+
+
+def child_environment(settings: Settings, **more: str) -> dict[str, str]:
+    """What a child process needs to see the same settings, whichever way we got them."""
+    ours = {
+        "LILY_HOME": str(settings.home),
+        "LILY_DATABASE": settings.database,
+        "LILY_HOST": settings.host,
+        "LILY_PORT": str(settings.port),
+    }
+    return {**os.environ, **ours, **more}

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -71,7 +72,9 @@ class Server:
         lines = [f"{name} = {value}" for name, value in SETTINGS.items()]
         (self.data / "lily.conf").write_text("\n".join(lines) + "\n")
 
-    def run(self, output: int | None = None) -> subprocess.Popen[bytes]:
+    def run(
+        self, output: int | None = None, before_exec: Callable[[], None] | None = None
+    ) -> subprocess.Popen[bytes]:
         """Start the server; it stops when asked with SIGINT (fast) or SIGTERM (smart)."""
         command = [
             str(BIN / "postgres"),
@@ -90,6 +93,7 @@ class Server:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
             cwd="/",
+            preexec_fn=before_exec,
             **who,
         )
 

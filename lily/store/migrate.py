@@ -1,13 +1,15 @@
 """Numbered files, checksummed, applied once, whoever starts first."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import resources
 from typing import LiteralString, cast
 
 import msgspec
 import psycopg
 
-from lily.errors import Conflict
+from lily.errors import Conflict, Unavailable
 
 LOCK = 0x6C696C79  # "lily"
 
@@ -48,7 +50,7 @@ def migrations() -> list[Migration]:
 
 def migrate(url: str) -> list[str]:
     """Bring the database up to date; returns what was applied. Safe to run side by side."""
-    with psycopg.connect(url, autocommit=True) as conn:
+    with _connected(url) as conn:
         conn.execute("SELECT pg_advisory_lock(%s)", [LOCK])
         try:
             return _apply(conn)
@@ -57,9 +59,19 @@ def migrate(url: str) -> list[str]:
 
 
 def pending(url: str) -> list[str]:
-    with psycopg.connect(url, autocommit=True) as conn:
+    """What `migrate` would apply."""
+    with _connected(url) as conn:
         done = _done(conn) if _has_history(conn) else {}
         return [m.name for m in migrations() if m.number not in done]
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[psycopg.Connection]:
+    try:
+        with psycopg.connect(url, autocommit=True, connect_timeout=5) as conn:
+            yield conn
+    except psycopg.OperationalError as cause:
+        raise Unavailable("The database cannot be reached.") from cause
 
 
 def _apply(conn: psycopg.Connection) -> list[str]:

@@ -1,0 +1,35 @@
+"""Runs the API on a socket until told to stop."""
+
+import socket
+from threading import Event, Thread
+
+import uvicorn
+
+from lily.api.app import create_app
+from lily.store.presence import presence
+from lily.wiring import Core
+
+KEEP_ALIVE = 75
+GRACE = 10
+
+
+def serve(core: Core, sock: socket.socket, stop: Event) -> None:
+    """Serve; once `stop` is set, accept nothing new and finish what is under way."""
+    config = uvicorn.Config(
+        create_app(core),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=GRACE,
+    )
+    server = uvicorn.Server(config)
+
+    def watch() -> None:
+        stop.wait()
+        server.should_exit = True
+
+    Thread(target=watch, name="stop", daemon=True).start()
+    with presence(core, "serve") as me:
+        me.say(port=sock.getsockname()[1])
+        server.run(sockets=[sock])

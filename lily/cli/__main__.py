@@ -1,0 +1,5 @@
+"""`python -m lily.cli`, the way `lily up` starts its children."""
+
+from lily.cli import main
+
+main()

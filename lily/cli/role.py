@@ -1,0 +1,77 @@
+"""What every role process does around its work: logs, signals, and following its parent."""
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from lily.cli.failures import Failure
+
+if TYPE_CHECKING:
+    from lily.settings import Settings
+    from lily.store.database import Role
+    from lily.wiring import Core
+
+
+def begin(settings: "Settings", parent: int | None) -> Event:
+    """Set up this process as a role; the event is set when it should stop."""
+    from lily import telemetry
+    from lily.cli import processes
+
+    if parent is not None:
+        processes.follow_parent(parent)
+    telemetry.configure(settings.log_level, settings.log_format)
+    return stop_on_signal()
+
+
+def stop_on_signal(again: Callable[[], None] = lambda: None) -> Event:
+    """Set by the first SIGTERM, SIGINT or SIGHUP; every further one calls `again`."""
+    stop = Event()
+
+    def heard(_: int, __: FrameType | None) -> None:
+        if stop.is_set():
+            again()
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup wants it ignored
+            signal.signal(number, heard)
+    return stop
+
+
+def connect(settings: "Settings", role: "Role", stop: Event, patience: float = 60) -> "Core":
+    """The core, once the database answers and is migrated."""
+    from lily import wiring
+    from lily.errors import LilyError
+    from lily.store.migrate import pending
+
+    until = time.monotonic() + patience
+    while True:
+        try:
+            missing = pending(wiring.home_url(settings))
+        except OSError as cause:
+            raise Failure(f"The database cannot be used: {cause}.") from cause
+        except LilyError as cause:
+            if time.monotonic() > until or stop.is_set():
+                raise Failure(f"{cause} {database_cure(settings)}") from cause
+            stop.wait(0.5)
+            continue
+        if missing:
+            raise Failure(f"The database lacks {', '.join(missing)}; run `lily migrate`.")
+        return wiring.core(settings, role)
+
+
+def database_cure(settings: "Settings") -> str:
+    if settings.database == "embedded":
+        return f"Start it with `lily up --home {_short(settings.home)}`, or set LILY_DATABASE."
+    return "Check LILY_DATABASE, and that PostgreSQL runs there."
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,55 @@
+"""`lily token`: personal tokens."""
+
+from typing import Annotated
+
+import typer
+
+from lily.cli import options, show
+from lily.cli.client import connect, segment
+
+app = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True)
+
+COLUMNS = ("id", "name", "role", "created_at", "expires_at", "used_at", "revoked_at")
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What it is for.")],
+    days: Annotated[int | None, typer.Option(min=1, help="Days until it expires.")] = None,
+    role: Annotated[str | None, typer.Option(help="Weaker than your own, if given.")] = None,
+    home: options.Home = None,
+    url: options.Url = None,
+    token: options.Token = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Create a token; it is shown this once."""
+    wanted = {"name": name, "role": role, "expires_in": days and days * 86400}
+    given = {key: value for key, value in wanted.items() if value is not None}
+    made = connect(home, url, token).post("/api/v1/tokens", given)
+    show.answer(made, as_json, str(made.get("token", made)))
+
+
+@app.command("list")
+def list_(
+    limit: options.Limit = 100,
+    home: options.Home = None,
+    url: options.Url = None,
+    token: options.Token = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List your tokens."""
+    items = list(connect(home, url, token).pages("/api/v1/tokens", limit))
+    show.rows(items, COLUMNS, as_json)
+
+
+@app.command()
+def revoke(
+    token_id: Annotated[str, typer.Argument(metavar="ID")],
+    home: options.Home = None,
+    url: options.Url = None,
+    token: options.Token = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Revoke a token; every process refuses it within seconds."""
+    connect(home, url, token).delete(f"/api/v1/tokens/{segment(token_id)}")
+    show.answer({"revoked": token_id}, as_json, f"Revoked {token_id}.")

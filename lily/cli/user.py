@@ -1,0 +1,73 @@
+"""`lily user`: people of your tenant."""
+
+from typing import Annotated
+
+import typer
+
+from lily.cli import options, show
+from lily.cli.client import connect, segment
+
+app = typer.Typer(help="Create, list, change and deactivate users.", no_args_is_help=True)
+
+COLUMNS = ("username", "id", "name", "role", "active", "created_at")
+Role = Annotated[str, typer.Option(help="admin, steward, editor, viewer or ingester.")]
+
+
+@app.command()
+def create(
+    username: str,
+    role: Role = "viewer",
+    name: Annotated[str, typer.Option(help="Full name.")] = "",
+    password: Annotated[str | None, typer.Option(help="Asked for when absent.")] = None,
+    home: options.Home = None,
+    url: options.Url = None,
+    token: options.Token = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Create a user."""
+    secret = password or typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    body = {"username": username, "role": role, "name": name, "password": secret}
+    show.record(connect(home, url, token).post("/api/v1/users", body), as_json)
+
+
+@app.command("list")
+def list_(
+    limit: options.Limit = 100,
+    home: options.Home = None,
+    url: options.Url = None,
+    token: options.Token = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the users."""
+    show.rows(list(connect(home, url, token).pages("/api/v1/users", limit)), COLUMNS, as_json)
+
+
+@app.command()
+def change(
+    user: Annotated[str, typer.Argument(help="Id of the user.")],
+    role: Annotated[str | None, typer.Option(help="The new role.")] = None,
+    active: Annotated[bool | None, typer.Option(help="Let in, or refuse.")] = None,
+    home: options.Home = None,
+    url: options.Url = None,
+    token: options.Token = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Change the role of a user, or deactivate them (--no-active)."""
+    wanted = {"role": role, "active": active}
+    body = {key: value for key, value in wanted.items() if value is not None}
+    show.record(connect(home, url, token).patch(f"/api/v1/users/{segment(user)}", body), as_json)
+
+
+@app.command()
+def password(
+    home: options.Home = None,
+    url: options.Url = None,
+    token: options.Token = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Change your own password."""
+    client = connect(home, url, token)
+    old = typer.prompt("Old password", hide_input=True)
+    new = typer.prompt("New password", hide_input=True, confirmation_prompt=True)
+    client.post("/api/v1/users/me/password", {"old_password": old, "new_password": new})
+    show.answer({"changed": True}, as_json, "Changed.")

@@ -1,0 +1,33 @@
+"""How far the pipeline is behind the log, in observations and in seconds."""
+
+import msgspec
+
+from lily.store.database import Database
+from lily.types import Lane
+
+COUNTED = 100_000  # beyond this "at least" is all that anybody needs
+
+LAG = """
+SELECT a.lane, count(l.at), coalesce(extract(epoch FROM now() - min(l.at)), 0)::float8
+  FROM applied a
+  LEFT JOIN LATERAL (
+    SELECT at FROM log WHERE lane = a.lane AND "offset" > a.position ORDER BY "offset" LIMIT %s
+  ) l ON true
+ GROUP BY a.lane ORDER BY a.lane
+"""
+
+
+class Lag(msgspec.Struct, frozen=True):
+    """What waits in one lane of one cell, and since when."""
+
+    cell: str
+    lane: Lane
+    waiting: int
+    seconds: float
+
+
+def lag(database: Database, cell: str) -> list[Lag]:
+    """Per lane; only the system role may look into the log."""
+    with database.cell(cell) as conn:
+        rows = conn.execute(LAG, [COUNTED]).fetchall()
+    return [Lag(cell, lane, waiting, max(seconds, 0.0)) for lane, waiting, seconds in rows]
