@@ -49,7 +49,8 @@ class Refuse(Base):
 
 class Leak(Base):
     def __call__(self, seen):
-        raise RuntimeError(f"login with {self.options.password.get_secret_value()} failed\\nbadly\\0")
+        password = self.options.password.get_secret_value()
+        raise RuntimeError(f"login with {password} failed\\nbadly\\0")
 
 
 class Stray(Base):

@@ -53,7 +53,7 @@ def test_a_plugin_that_does_not_import_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, "lily-torn", {"torn": "Torn"}, "import no_such_module")
-    with pytest.raises(PluginError, match="does not import: ModuleNotFoundError.*lily-torn"):
+    with pytest.raises(PluginError, match=r"does not import: ModuleNotFoundError.*lily-torn"):
         plugins.load("hook", "torn")
     (torn,) = [d for d in plugins.describe("hook") if d.name == "torn"]
     assert "no_such_module" in torn.problem

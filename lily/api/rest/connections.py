@@ -1,0 +1,256 @@
+"""Connections: a tenant's configured uses of plug-ins."""
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID, uuid4
+
+import msgspec
+from fastapi import APIRouter, Body, Header, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from lily import plugins
+from lily.api.deps import After, Limit, Segment, ServicesDep, actor_of, requires, uuid_of
+from lily.api.rest.pages import mark, unmark
+from lily.assets import stated
+from lily.assets.hooks import HookFailure, NamedHook, reason_of, run_hooks
+from lily.errors import Invalid, PluginError
+from lily.store import connections
+from lily.store.connections import Connection
+from lily.types import Caller, Tenant
+from lily.wiring import Core
+
+router = APIRouter(prefix="/api/v1/connections", tags=["connections"])
+
+Reader = Annotated[Caller, requires("connections:read")]
+Manager = Annotated[Caller, requires("connections:manage")]
+IfMatch = Annotated[str | None, Header(description='The ETag that was read, e.g. `"3"`.')]
+
+Name = Annotated[
+    str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*\S[^\x00-\x1f]*$")
+]
+Ordinal = Annotated[int, Field(ge=-1_000_000, le=1_000_000, description="Hooks run in this order.")]
+Options = Annotated[
+    dict[str, Any],
+    Field(description="As the plug-in's schema says, see `/api/v1/plugins`."),
+]
+
+EXAMPLE: dict[str, Any] = {
+    "name": "find personal data",
+    "plugin": "classify",
+    "uses": ["hook"],
+    "options": {"mode": "suggest"},
+    "ordinal": 10,
+}
+
+
+class NewConnection(BaseModel):
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE]})
+
+    name: Name
+    plugin: Annotated[str, Field(min_length=1, max_length=200)]
+    uses: Annotated[list[Literal["hook"]], Field(min_length=1, max_length=1)]
+    options: Options = {}
+    ordinal: Ordinal = 0
+    enabled: bool = True
+
+
+class ConnectionPatch(BaseModel):
+    """Given fields replace; so does each given option. An option that is null is taken back."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"options": {"mode": "apply"}}]}
+    )
+
+    name: Name | None = None
+    options: Options | None = None
+    ordinal: Ordinal | None = None
+    enabled: bool | None = None
+
+
+class ShownConnection(BaseModel):
+    """Secrets are shown as `********`; sending that back keeps them."""
+
+    id: UUID
+    name: str
+    plugin: str
+    uses: list[str]
+    options: dict[str, Any]
+    ordinal: int
+    enabled: bool
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class Connections(BaseModel):
+    items: list[ShownConnection]
+    next: str | None
+
+
+class Trial(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    observation: dict[str, Any] = Field(
+        examples=[{"qualified_name": "shop.people#email", "asset_name": "email"}]
+    )
+
+
+class TrialOutcome(BaseModel):
+    """What the hook would do with the observation; nothing is stored."""
+
+    outcome: Literal["returned", "dropped", "refused"]
+    observation: dict[str, Any] | None = None
+    changed: bool = False
+    reason: str = ""
+
+
+@router.post("", status_code=201, summary="Enable a plug-in")
+def create(
+    body: NewConnection, response: Response, caller: Manager, services: ServicesDep
+) -> ShownConnection:
+    """The next observation that is sent is seen by it."""
+    core, id = services.core, uuid4()
+    options, secrets = _sealed(core, caller.tenant, id, _checked(body.plugin, body.options))
+    now = core.clock.now()
+    made = Connection(
+        id, body.name, body.plugin, list(body.uses), options, secrets, None, body.ordinal,
+        body.enabled, 1, now, now,
+    )  # fmt: skip
+    with core.database.unit(caller.tenant) as unit:
+        connections.create(unit, made, actor_of(caller))
+    response.headers["Location"] = f"{router.prefix}/{id}"
+    return _shown(made, response)
+
+
+@router.get("", summary="List connections in the order in which hooks run")
+def listed(
+    caller: Reader, services: ServicesDep, limit: Limit = 100, after: After | None = None
+) -> Connections:
+    key = unmark(after, tuple[int, str])
+    with services.core.database.unit(caller.tenant) as unit:
+        found = connections.page(unit, key, limit + 1)
+    more, found = len(found) > limit, found[:limit]
+    following = mark(found[-1].ordinal, found[-1].name) if more else None
+    return Connections(items=[_shown(each) for each in found], next=following)
+
+
+@router.get("/{id}", summary="Read a connection")
+def read(id: Segment, response: Response, caller: Reader, services: ServicesDep) -> ShownConnection:
+    with services.core.database.unit(caller.tenant) as unit:
+        found = connections.get(unit, uuid_of("connection", id))
+    return _shown(found, response)
+
+
+@router.patch("/{id}", summary="Change a connection")
+def change(
+    id: Segment,
+    body: ConnectionPatch,
+    response: Response,
+    caller: Manager,
+    services: ServicesDep,
+    if_match: IfMatch = None,
+) -> ShownConnection:
+    core = services.core
+    with core.database.unit(caller.tenant) as unit:
+        before = connections.locked(unit, uuid_of("connection", id), revision_of(if_match))
+        given = {k: v for k, v in body.model_dump(exclude={"options"}).items() if v is not None}
+        if body.options is not None:
+            given |= _options(core, caller.tenant, before, body.options)
+        wanted = msgspec.structs.replace(before, updated_at=core.clock.now(), **given)
+        after = connections.change(unit, before, wanted, actor_of(caller))
+    return _shown(after, response)
+
+
+@router.delete("/{id}", status_code=204, summary="Delete a connection and its secrets")
+def delete(
+    id: Segment, caller: Manager, services: ServicesDep, if_match: IfMatch = None
+) -> Response:
+    core = services.core
+    with core.database.unit(caller.tenant) as unit:
+        gone = connections.locked(unit, uuid_of("connection", id), revision_of(if_match))
+        connections.delete(unit, gone, actor_of(caller), core.clock.now())
+    return Response(status_code=204)
+
+
+@router.post("/{id}/test", summary="Try a hook on an observation")
+def test(
+    id: Segment,
+    body: Annotated[Trial, Body()],
+    caller: Manager,
+    services: ServicesDep,
+) -> TrialOutcome:
+    seen = stated.read(body.observation)
+    with services.core.database.unit(caller.tenant) as unit:
+        found = connections.get(unit, uuid_of("connection", id))
+    try:
+        hook = _hook(services.core, caller.tenant, found)
+    except PluginError as problem:
+        return TrialOutcome(outcome="refused", reason=reason_of(problem))
+    before = msgspec.to_builtins(seen)
+    answer = run_hooks([hook], seen)
+    if isinstance(answer, HookFailure):
+        return TrialOutcome(outcome="refused", reason=answer.reason)
+    if answer is None:
+        return TrialOutcome(outcome="dropped", changed=True)
+    after = msgspec.to_builtins(answer)
+    return TrialOutcome(outcome="returned", observation=after, changed=after != before)
+
+
+def revision_of(if_match: str | None) -> int | None:
+    """The revision that a caller has read; none asked for means whichever is there."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    match = re.fullmatch(r'\s*"(\d{1,18})"\s*', if_match)
+    # What cannot be an ETag of ours names another version: no revision is -1.
+    return int(match[1]) if match else -1
+
+
+def _hook(core: Core, tenant: Tenant, found: Connection) -> NamedHook:
+    secrets = connections.opened(core.seal.open, tenant.number, found)
+    call = plugins.build("hook", found.plugin, plugins.join(found.options, secrets))
+    return NamedHook(found.name, found.plugin, call, plugins.hidden(secrets))
+
+
+def _options(
+    core: Core, tenant: Tenant, before: Connection, given: dict[str, Any]
+) -> dict[str, Any]:
+    """The stored options with the given ones in their place; secrets that are not given stay."""
+    kept = connections.opened(core.seal.open, tenant.number, before)
+    merged = plugins.join({**before.options, **given}, kept)
+    whole = {name: value for name, value in merged.items() if value is not None}
+    if whole == plugins.join(before.options, kept):
+        return {}  # sealed anew it would look changed
+    options, secrets = _sealed(core, tenant, before.id, _checked(before.plugin, whole))
+    return {"options": options, "secrets": secrets}
+
+
+def _checked(plugin: str, options: dict[str, Any]) -> BaseModel:
+    try:
+        return plugins.check("hook", plugin, options)
+    except PluginError as problem:
+        raise Invalid(str(problem), "plugin") from problem
+
+
+def _sealed(
+    core: Core, tenant: Tenant, id: UUID, options: BaseModel
+) -> tuple[dict[str, Any], bytes | None]:
+    public, secrets = plugins.split(options)
+    _storable(public)
+    about = connections.about(tenant.number, id)
+    return public, core.seal.seal(secrets, about) if secrets else None
+
+
+def _storable(options: dict[str, Any]) -> None:
+    try:
+        text = msgspec.json.encode(options)
+    except (ValueError, TypeError, OverflowError):
+        raise Invalid("has text or a number that cannot be stored", "options") from None
+    if b"\\u0000" in text.replace(b"\\\\", b""):
+        raise Invalid("contains a NUL character; remove it", "options")
+
+
+def _shown(connection: Connection, response: Response | None = None) -> ShownConnection:
+    if response is not None:
+        response.headers["ETag"] = f'"{connection.revision}"'
+    return ShownConnection.model_validate(connection, from_attributes=True)
