@@ -1,14 +1,24 @@
 """Settings to objects. The only place that knows which implementation stands behind what."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from lily.clock import Clock, SystemClock
+from lily.identity import passwords
+from lily.identity.actor import Actor
+from lily.identity.verifier import Verifier
 from lily.settings import Settings
-from lily.store import seal
+from lily.store import seal, tenants
 from lily.store.database import Database, Role
 from lily.store.embedded import Server
+from lily.store.idempotency import Answers
+from lily.store.keys import Keyring
+from lily.store.refusals import Refusals
+from lily.store.revocations import Follower, Revocations
 from lily.store.seal import Seal
+from lily.store.sessions import Sessions, Terms
+from lily.store.tokens import Directory
 
 
 @dataclass(frozen=True)
@@ -45,3 +55,94 @@ def core(settings: Settings, role: Role, pool: int = 8, clock: Clock | None = No
     ring = seal.load(secret_key_file(settings))
     database = Database(home_url(settings), role, ring.open, pool)
     return Core(settings, clock or SystemClock(), ring, database)
+
+
+def save(settings: Settings, path: Path) -> None:
+    """Leave the settings for a process that cannot be handed an object; nobody else may read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(settings.model_dump_json())
+
+
+def reopen(path: str, role: Role) -> Core:
+    """The same wiring again, in a process that Spark started."""
+    return core(Settings.model_validate_json(Path(path).read_text()), role, pool=2)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who asks: issuing tokens, checking them, and following what was revoked."""
+
+    keys: Keyring
+    revocations: Revocations
+    sessions: Sessions
+    verifier: Verifier
+    refusals: Refusals
+    terms: Terms
+    follower: Follower
+
+    def start(self) -> None:
+        self.follower.start()
+
+    def stop(self) -> None:
+        self.follower.stop()
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the API is made of."""
+
+    core: Core
+    identity: Identity
+    answers: Answers
+
+    def start(self) -> None:
+        self.identity.start()
+
+    def stop(self) -> None:
+        self.identity.stop()
+
+
+def identity(core: Core) -> Identity:
+    settings = core.settings
+    terms = Terms(
+        issuer=settings.url,
+        access=timedelta(seconds=settings.access_token_seconds),
+        refresh=timedelta(seconds=settings.refresh_token_seconds),
+    )
+    keys = Keyring(core.database, core.seal, terms.access)
+    revocations = Revocations(core.database)
+    sessions = Sessions(core.database, keys, core.clock, terms)
+    directory = Directory(core.database)
+    verifier = Verifier(keys, revocations, directory, core.clock, terms.issuer)
+    follower = Follower([revocations.poll, keys.refresh])
+    refusals = Refusals(core.database, core.clock)
+    return Identity(keys, revocations, sessions, verifier, refusals, terms, follower)
+
+
+def services(core: Core) -> Services:
+    return Services(core, identity(core), Answers(core.database, core.seal))
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """How the first admin gets in."""
+
+    url: str
+    tenant: str
+    username: str
+    password: str
+
+
+def bootstrap(core: Core) -> Credentials | None:
+    """First start: tenant `default` and its platform admin. Later, or second at once: None."""
+    given = core.settings.admin_password
+    password = given.get_secret_value() if given else passwords.made_up()
+    if core.database.tenants():
+        return None
+    admin = tenants.Admin("admin", passwords.hashed(password), platform=True)
+    who = Actor("lily", "first-start")
+    made = tenants.first(core.database, core.clock, "default", admin, who)
+    if made is None:
+        return None
+    return Credentials(core.settings.url, made.name, admin.username, password)

@@ -1,0 +1,85 @@
+"""The application: routes, and what stands around each of them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import APIRouter, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import Route
+
+import lily
+from lily.api import health, problems
+from lily.api.idempotency import Idempotency
+from lily.api.limits import Bodies
+from lily.api.middleware import Edge
+from lily.api.rest import (
+    accounts,
+    auth,
+    connections,
+    dead,
+    oauth,
+    plugins,
+    tenants,
+    tokens,
+    users,
+)
+from lily.errors import LilyError
+from lily.wiring import Services
+
+ROUTERS: tuple[APIRouter, ...] = (
+    health.router,
+    auth.router,
+    oauth.router,
+    tenants.router,
+    users.router,
+    accounts.router,
+    tokens.router,
+    connections.router,
+    plugins.router,
+    dead.router,
+)
+
+
+def create_app(services: Services) -> FastAPI:
+    app = FastAPI(
+        title="Lily",
+        version=lily.__version__,
+        description="A near-real-time metadata plane.",
+        openapi_url="/openapi.json",
+        docs_url="/docs",
+        redoc_url=None,
+        lifespan=_lifespan,
+        redirect_slashes=False,
+    )
+    app.state.services = services
+    for router in ROUTERS:
+        app.router.routes.extend(router.routes)
+    app.state.templates = {
+        route.endpoint: route.path for route in app.routes if isinstance(route, Route)
+    }
+    for kind in (LilyError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, problems.handle)
+    _surround(app, services)
+    return app
+
+
+def _surround(app: FastAPI, services: Services) -> None:
+    """From the inside out."""
+    limit = services.core.settings.body_limit
+    app.add_middleware(Idempotency, answers=services.answers, limit=limit)
+    app.add_middleware(Bodies, limit=limit)
+    app.add_middleware(GZipMiddleware, minimum_size=1024)
+    app.add_middleware(Edge)
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    services: Services = app.state.services
+    await run_in_threadpool(services.start)
+    try:
+        yield
+    finally:
+        await run_in_threadpool(services.stop)

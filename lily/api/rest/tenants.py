@@ -1,0 +1,133 @@
+"""Tenants, for the platform admin."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter
+from pydantic import Field, SecretStr
+
+from lily.api.deps import After, Limit, Segment, ServicesDep, actor_of, requires
+from lily.api.fields import Page, Request, Secret, Shown, TenantName, Username, next_of
+from lily.errors import Conflict, Invalid
+from lily.identity import passwords
+from lily.store import tenants
+from lily.types import Caller, Isolation, Tenant, TenantState
+from lily.wiring import Services
+
+router = APIRouter(prefix="/api/v1/tenants", tags=["tenants"])
+
+PlatformAdmin = Annotated[Caller, requires("tenants:manage")]
+
+
+class FirstAdmin(Request):
+    username: Username = "admin"
+    password: Secret | None = Field(None, description="Made up and shown once if absent.")
+
+
+class NewTenant(Request):
+    name: TenantName
+    isolation: Isolation = "pooled"
+    database_url: SecretStr | None = Field(
+        None, description="For a dedicated tenant: an empty PostgreSQL database of its own."
+    )
+    admin: FirstAdmin = Field(default_factory=FirstAdmin.model_construct)
+
+
+class ShownTenant(Shown):
+    number: int
+    id: UUID
+    name: str
+    isolation: Isolation
+    state: TenantState
+
+
+class Credentials(Shown):
+    """A made-up password is shown this once; one that was given is not repeated."""
+
+    username: str
+    password: str | None = None
+
+
+class MadeTenant(ShownTenant):
+    admin: Credentials
+
+
+class Usage(Shown):
+    assets: dict[str, int]
+    facts: int
+    dead_letters: int
+
+
+class TenantWithUsage(ShownTenant):
+    usage: Usage
+
+
+@router.post("", status_code=201)
+def create(body: NewTenant, caller: PlatformAdmin, services: ServicesDep) -> MadeTenant:
+    given = body.admin.password
+    password = given.get_secret_value() if given else passwords.made_up()
+    passwords.check_rules(password, body.admin.username)
+    tenant = _create(body, password, caller, services)
+    shown = Credentials(username=body.admin.username, password=None if given else password)
+    return MadeTenant(**ShownTenant.model_validate(tenant).model_dump(), admin=shown)
+
+
+@router.get("")
+def all_tenants(
+    caller: PlatformAdmin, services: ServicesDep, limit: Limit = 100, after: After = ""
+) -> Page[ShownTenant]:
+    found = tenants.page(services.core.database, after, limit)
+    items = [ShownTenant.model_validate(tenant) for tenant in found]
+    return Page(items=items, next=next_of(items, limit, "name"))
+
+
+@router.get("/{name}")
+def tenant(name: Segment, caller: PlatformAdmin, services: ServicesDep) -> TenantWithUsage:
+    found = services.core.database.tenant(name)
+    shown = ShownTenant.model_validate(found).model_dump()
+    return TenantWithUsage(**shown, usage=_usage(services, found))
+
+
+@router.get("/{name}/usage")
+def usage(name: Segment, caller: PlatformAdmin, services: ServicesDep) -> Usage:
+    """Assets by lane, facts, and dead letters that wait."""
+    return _usage(services, services.core.database.tenant(name))
+
+
+@router.post("/{name}/suspend")
+def suspend(name: Segment, caller: PlatformAdmin, services: ServicesDep) -> ShownTenant:
+    """Nobody of the tenant gets in any more, and whoever is in is refused within seconds."""
+    if name == caller.tenant.name:
+        raise Conflict("You cannot suspend the tenant that you are logged in to.")
+    return _set_state(services, name, "suspended", caller)
+
+
+@router.post("/{name}/resume")
+def resume(name: Segment, caller: PlatformAdmin, services: ServicesDep) -> ShownTenant:
+    return _set_state(services, name, "active", caller)
+
+
+def _create(body: NewTenant, password: str, caller: Caller, services: Services) -> Tenant:
+    core = services.core
+    url = body.database_url.get_secret_value() if body.database_url else None
+    if (body.isolation == "dedicated") != (url is not None):
+        raise Invalid("belongs to a dedicated tenant, and only there", "database_url")
+    admin = tenants.Admin(body.admin.username, passwords.hashed(password))
+    by = actor_of(caller)
+    if url is None:
+        return tenants.create(core.database, core.clock, body.name, admin, by)
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise Invalid("must look like postgresql://user:password@host/database", "database_url")
+    return tenants.create_dedicated(core.database, core.clock, core.seal, body.name, url, admin, by)
+
+
+def _usage(services: Services, tenant: Tenant) -> Usage:
+    return Usage.model_validate(tenants.usage(services.core.database, tenant))
+
+
+def _set_state(services: Services, name: str, state: TenantState, caller: Caller) -> ShownTenant:
+    core, life = services.core, services.identity.terms.memory
+    tenant = core.database.tenant(name)
+    done = tenants.set_state(core.database, core.clock, tenant, state, actor_of(caller), life)
+    services.identity.revocations.poll()
+    return ShownTenant.model_validate(done)

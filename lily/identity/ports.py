@@ -1,0 +1,48 @@
+"""What checking a token needs from the store."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+import msgspec
+from joserfc.jwk import RSAKey
+
+from lily.types import Tenant
+
+
+class Bearer(msgspec.Struct, frozen=True):
+    """Somebody who showed a personal token, as they are right now."""
+
+    tenant: Tenant
+    token: UUID
+    subject: UUID
+    name: str
+    role: str
+    platform: bool
+    expires_at: datetime | None
+    read_at: int  # microseconds, by the home database
+
+
+class Keys(Protocol):
+    def public(self, kid: str) -> RSAKey | None: ...
+
+
+class Revocations(Protocol):
+    def confirm(self) -> None:
+        """Raise Unavailable when the list may be out of date."""
+        ...
+
+    def hit(self, ids: Iterable[UUID], issued: int) -> bool:
+        """Whether something issued at that microsecond under one of these ids is revoked."""
+        ...
+
+
+class Directory(Protocol):
+    def tenant_of(self, id: UUID) -> Tenant | None:
+        """None for one that is unknown or suspended."""
+        ...
+
+    def bearer(self, tenant: int, digest: bytes) -> Bearer | None:
+        """None for a token that is unknown, expired, revoked, or whose owner is not active."""
+        ...

@@ -1,0 +1,24 @@
+"""Takes away what is over: revocations, tokens, failed logins, remembered answers."""
+
+from lily.store.attempts import NOWHERE
+from lily.store.database import HOME, Database
+
+HOME_STEPS = (
+    "DELETE FROM revocation WHERE until < now()",
+    "DELETE FROM login_failure WHERE at < now() - interval '1 day'",
+    "DELETE FROM token WHERE expires_at < now() - interval '1 day'",
+)
+CELL_STEP = "DELETE FROM idempotency WHERE at < now() - interval '1 day'"
+
+
+def sweep(database: Database) -> int:
+    """Run it now and then as the system role; returns how many rows went."""
+    tenants = database.tenants()
+    numbers = [NOWHERE.number, *(tenant.number for tenant in tenants)]
+    with database.cell(HOME, numbers) as conn:
+        gone = sum(conn.execute(step).rowcount for step in HOME_STEPS)
+    for cell in database.cells():
+        inside = [tenant.number for tenant in tenants if tenant.cell == cell]
+        with database.cell(cell, inside) as conn:
+            gone += conn.execute(CELL_STEP).rowcount
+    return gone
