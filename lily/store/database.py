@@ -103,6 +103,12 @@ class Database:
             rows = conn.execute(TENANTS + " ORDER BY number").fetchall()
         return [Tenant(*row) for row in rows]
 
+    def priorities(self) -> dict[int, dict[str, int]]:
+        """Which sources a tenant trusts most, strongest first, where it says so."""
+        with self.home() as conn:
+            rows = conn.execute(PRIORITIES).fetchall()
+        return {number: {name: i for i, name in enumerate(names)} for number, names in rows}
+
     def tenant(self, key: UUID | str | int) -> Tenant:
         """By UUID, number or name."""
         where = {UUID: "id", int: "number", str: "name"}[type(key)]
@@ -143,6 +149,11 @@ class Database:
 
 
 TENANTS = "SELECT number, id, name, cell, isolation, state FROM tenant"
+
+PRIORITIES = (
+    "SELECT number, settings -> 'source_priority' FROM tenant"
+    " WHERE jsonb_typeof(settings -> 'source_priority') = 'array'"
+)
 
 
 def bind_many(conn: psycopg.Connection, tenants: Sequence[int]) -> None:

@@ -1,0 +1,125 @@
+"""The ingest job: one micro-batch of the log becomes one transaction per cell."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from threading import Event
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from lily.errors import NotFound
+from lily.pipeline.decode import Decoded, Row, decode
+from lily.pipeline.hooks import HookCache, load_hooks
+from lily.store.ingest import Batch, DeadLetter, Incoming, Ingest, Span
+from lily.store.writer import Writer
+from lily.tags.effective import effective
+from lily.telemetry import logger
+from lily.types import Lane, Tenant
+from lily.wiring import Core
+
+FRESH = 5.0
+Stretches = dict[tuple[str, Lane, int, int], list[Row]]  # cell, lane, start, end
+
+
+class Job:
+    """What happens to each batch. Spark calls `apply`; everything else is plain Python."""
+
+    def __init__(self, core: Core, stop: Event) -> None:
+        self._core = core
+        self._tenants: dict[int, Tenant] = {}
+        self._priorities: Mapping[int, Mapping[str, int]] = {}
+        self._looked = float("-inf")
+        ingest = Ingest(effective, self._tenant, self._priority)
+        self._writer = Writer(core.database, ingest, core.clock, stop)
+        self._hooks: dict[str, HookCache] = defaultdict(dict)
+        self.events = 0
+        self.dead = 0
+        self.seconds = 0.0
+
+    def apply(self, frame: DataFrame, number: int) -> None:
+        """One Arrow snapshot of the batch, one transaction per cell."""
+        began = monotonic()
+        for cell, stretches in _by_cell(frame.toArrow()).items():
+            self.apply_cell(cell, stretches)
+        self.seconds = monotonic() - began
+
+    def apply_cell(self, cell: str, stretches: Stretches) -> bool:
+        self._look()
+        decoded, raws = self._decode(cell, stretches)
+        spans = [
+            Span(lane, start, end, rows[-1][2] if rows else None)
+            for (_, lane, start, end), rows in stretches.items()
+        ]
+        batch = Batch(uuid4(), spans, decoded.incoming, decoded.dead)
+
+        def raw(incoming: Incoming) -> str:
+            return raws[incoming.lane, incoming.offset]
+
+        applied = self._writer.apply(cell, batch, raw)
+        self.events += len(raws)
+        self.dead += len(decoded.dead)
+        for letter in decoded.dead:
+            logger(__name__).warning(
+                "dead letter", cell=cell, cause=letter.cause, stage=letter.stage,
+                plugin=letter.plugin, reason=letter.reason,
+            )  # fmt: skip
+        return applied
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _decode(
+        self, cell: str, stretches: Stretches
+    ) -> tuple[Decoded, dict[tuple[Lane, int], str]]:
+        tenants = sorted({row[1] for rows in stretches.values() for row in rows if row[1]})
+        with self._core.database.cell(cell, tenants) as conn:
+            hooks = load_hooks(conn, tenants, self._core.seal.open, self._hooks[cell])
+        decoded = Decoded()
+        raws: dict[tuple[Lane, int], str] = {}
+        # Core first: its rows are merged, and its facts told, before those of fields.
+        for (_, lane, _, _), rows in sorted(stretches.items()):
+            strange = {n for n in tenants if not self._is_known(n)}
+            decoded.dead += [_unknown(cell, lane, row) for row in rows if row[1] in strange]
+            decode(cell, lane, [row for row in rows if row[1] not in strange], hooks, decoded)
+            raws.update(((lane, row[0]), row[4]) for row in rows)
+        return decoded, raws
+
+    def _is_known(self, number: int) -> bool:
+        try:
+            self._tenant(number)
+        except NotFound:
+            return False
+        return True
+
+    def _tenant(self, number: int) -> Tenant:
+        if number not in self._tenants:
+            self._tenants[number] = self._core.database.tenant(number)
+        return self._tenants[number]
+
+    def _priority(self, number: int) -> Mapping[str, int]:
+        return self._priorities.get(number, {})
+
+    def _look(self) -> None:
+        """Read again, now and then, which sources each tenant trusts most."""
+        if monotonic() - self._looked < FRESH:
+            return
+        self._priorities = self._core.database.priorities()
+        self._looked = monotonic()
+
+
+def _by_cell(table: pa.Table) -> dict[str, Stretches]:
+    """Rows grouped by the stretch of the log that they came in."""
+    cells: dict[str, Stretches] = defaultdict(lambda: defaultdict(list))
+    columns: list[list[Any]] = [column.to_pylist() for column in table.columns]
+    for cell, lane, start, end, *row in zip(*columns, strict=True):
+        cells[cell][cell, lane, start, end].append((row[0], row[1], row[2], row[3], row[4]))
+    return cells
+
+
+def _unknown(cell: str, lane: Lane, row: Row) -> DeadLetter:
+    offset, tenant, _, key, value = row
+    place = f"{cell}/{lane}/{offset}"
+    return DeadLetter(tenant, place, lane, offset, "validate", "no such tenant", value, key)

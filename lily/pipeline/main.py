@@ -1,0 +1,131 @@
+"""`lily pipeline`: the Spark application, from lease to graceful stop."""
+
+import shutil
+from pathlib import Path
+from threading import Event
+from time import monotonic
+from uuid import uuid4
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lily.errors import Fenced
+from lily.events.envelope import Envelope
+from lily.events.observations import Nothing
+from lily.log import postgres as log
+from lily.pipeline.ingest import Job
+from lily.pipeline.session import session
+from lily.pipeline.source import LogSource
+from lily.store import positions
+from lily.store.lease import Lease
+from lily.store.presence import Presence, presence
+from lily.telemetry import logger
+from lily.wiring import Core, save
+
+DUTY = "ingest"
+BEAT = 0.5
+WARM_SECONDS = 0.25
+WARM_IN_A_ROW = 4
+WARM_LIMIT = 20.0
+
+
+def run(core: Core, stop: Event) -> None:
+    """Until `stop` is set: stand by for the lease, then apply the log batch by batch."""
+    with presence(core, "pipeline") as me:
+        lost = Event()
+
+        def give_up() -> None:
+            lost.set()
+            stop.set()
+
+        lease = Lease(core.database, DUTY, give_up)
+        me.say(warm=False, state="standby")
+        if not lease.acquire(stop):
+            return
+        try:
+            _lead(core, stop, me)
+        finally:
+            lease.release()
+        if lost.is_set():
+            raise Fenced("another pipeline holds the lease")
+
+
+def _lead(core: Core, stop: Event, me: Presence) -> None:
+    home = core.settings.home
+    scratch = home / "spark"
+    settings = home / "run" / "pipeline.json"
+    save(core.settings, settings)
+    me.say(warm=False, state="starting")
+    spark = session(core.settings.spark, core.settings.spark_memory, scratch, "lily-ingest")
+    job = Job(core, stop)
+    try:
+        spark.dataSource.register(LogSource)
+        frame = spark.readStream.format(LogSource.name()).option("settings", str(settings)).load()
+        query = (
+            frame.writeStream.foreachBatch(job.apply)
+            .option("checkpointLocation", str(_fresh_checkpoint(home / "checkpoints" / DUTY)))
+            .start()
+        )
+        me.say(state="warming")
+        warmed = _warm_up(core, query, stop)
+        me.say(warm=True, state="active")
+        logger(__name__).info("pipeline is warm", seconds=round(warmed, 1))
+        _follow(query, job, stop, me)
+        _finish(query)
+    finally:
+        job.close()
+        spark.stop()
+
+
+def _fresh_checkpoint(folder: Path) -> Path:
+    """A new one each start: where to go on is in the store, together with the rows."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder / uuid4().hex
+
+
+def _warm_up(core: Core, query: StreamingQuery, stop: Event) -> float:
+    """Send observations that say nothing until batches are quick: the first ones never are."""
+    began, quick = monotonic(), 0
+    while quick < WARM_IN_A_ROW and monotonic() - began < WARM_LIMIT and not stop.is_set():
+        _check(query)
+        sent = monotonic()
+        envelope = Envelope(id=uuid4(), tenant=0, source="lily", by="lily", observation=Nothing())
+        with core.database.cell("home") as conn:
+            [offset] = log.append_in(conn, [envelope], [""])
+        while not stop.is_set() and not _applied(core, offset) and query.isActive:
+            stop.wait(0.01)
+        quick = quick + 1 if monotonic() - sent < WARM_SECONDS else 0
+    return monotonic() - began
+
+
+def _applied(core: Core, offset: int) -> bool:
+    with core.database.cell("home") as conn:
+        return positions.applied(conn)["core"] >= offset
+
+
+def _follow(query: StreamingQuery, job: Job, stop: Event, me: Presence) -> None:
+    while not stop.is_set():
+        _check(query)
+        stop.wait(BEAT)
+        me.say(events=job.events, dead=job.dead, batch_seconds=round(job.seconds, 4))
+
+
+def _check(query: StreamingQuery) -> None:
+    """A query that ended takes the process with it; the supervisor starts a new one."""
+    if query.isActive:
+        return
+    cause = query.exception()
+    if cause is not None and "Fenced" in str(cause):
+        raise Fenced("another pipeline has moved the position; starting over behind it")
+    raise cause or StreamingQueryException("the query ended by itself")
+
+
+def _finish(query: StreamingQuery) -> None:
+    """Let the running batch commit: stopping in the middle would only make it happen twice."""
+    end = monotonic() + 20
+    pause = Event()
+    while query.isActive and query.status["isTriggerActive"] and monotonic() < end:
+        if not query.status["isDataAvailable"]:
+            break
+        pause.wait(0.02)
+    query.stop()

@@ -1,0 +1,56 @@
+"""The Spark session: local by default, any master by setting."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+CHECKPOINTS = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+
+def session(master: str, memory: str, scratch: Path, application: str) -> SparkSession:
+    """A session made for small, quick batches: see docs/decisions for each choice."""
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    scratch.mkdir(parents=True, exist_ok=True)
+    # Spark reads these from nowhere else when the session is made in a running interpreter.
+    os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")  # noqa: TID251
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": _java(scratch),
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
+        "spark.sql.streaming.minBatchesToRetain": "20",
+        "spark.sql.streaming.metricsEnabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "5",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+        "spark.sql.ui.retainedExecutions": "5",
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "200",
+        "spark.log.level": "ERROR",
+    }
+    builder = SparkSession.builder.master(master).appName(application)
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _java(scratch: Path) -> str:
+    """A small heap that gives memory back, and no files outside the scratch folder."""
+    return (
+        f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} -XX:+UseSerialGC"
+        " -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25 -Xss512k"
+        " -XX:TieredStopAtLevel=4 -XX:CICompilerCount=2 -Xms128m"
+    )
