@@ -140,6 +140,7 @@ def bootstrap(core: Core) -> Credentials | None:
     password = given.get_secret_value() if given else passwords.made_up()
     if core.database.tenants():
         return None
+    passwords.check_rules(password, "admin", "LILY_ADMIN_PASSWORD")
     admin = tenants.Admin("admin", passwords.hashed(password), platform=True)
     who = Actor("lily", "first-start")
     made = tenants.first(core.database, core.clock, "default", admin, who)

@@ -15,6 +15,8 @@ from lily.api import health, problems
 from lily.api.idempotency import Idempotency
 from lily.api.limits import Bodies
 from lily.api.middleware import Edge
+from lily.api.openapi import describe
+from lily.api.refused import refused
 from lily.api.rest import (
     accounts,
     auth,
@@ -26,7 +28,7 @@ from lily.api.rest import (
     tokens,
     users,
 )
-from lily.errors import LilyError
+from lily.errors import Forbidden, LilyError
 from lily.wiring import Services
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -62,6 +64,8 @@ def create_app(services: Services) -> FastAPI:
     }
     for kind in (LilyError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, problems.handle)
+    app.add_exception_handler(Forbidden, refused)
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     _surround(app, services)
     return app
 

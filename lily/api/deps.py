@@ -1,6 +1,6 @@
 """What routes ask for: the services, the caller with a scope, decoded path parameters."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, cast
 from urllib.parse import unquote
 from uuid import UUID
@@ -20,6 +20,8 @@ from lily.identity.roles import Scope
 from lily.identity.verifier import Verified
 from lily.types import Caller
 from lily.wiring import Services
+
+CALLER = "lily.caller"
 
 _bearer = HTTPBearer(auto_error=False, scheme_name="bearer", description="JWT or personal token")
 
@@ -41,16 +43,14 @@ async def authenticated(request: Request) -> Caller:
     if caller is None:
         caller = await run_in_threadpool(verifier.authenticate, header)
     telemetry.tenant.set(caller.tenant.name)
+    request.scope[CALLER] = caller
     return caller
 
 
 async def caller_of(request: Request, scope: Scope | None) -> Caller:
-    """The caller, who may do this; a refusal of somebody known is a fact."""
+    """The caller, who may do this."""
     caller = await authenticated(request)
     if scope is not None and not caller.may(scope):
-        what = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
-        refusals = services_of(request).identity.refusals
-        await run_in_threadpool(refusals.tell, caller, scope, what, actor_of(caller))
         raise Forbidden(f"This needs the right {scope}, which your role does not have.")
     return caller
 
@@ -77,8 +77,13 @@ def requires(scope: Scope | None = None) -> Any:
 Endpoint = Callable[[Request, Caller], Awaitable[Response]]
 
 
-def guarded(scope: Scope) -> Callable[[Endpoint], Callable[[Request], Awaitable[Response]]]:
-    """The same for a plain Starlette route: the endpoint gets the request and the caller."""
+def guarded(
+    scope: Scope, operation: Mapping[str, Any] | None = None
+) -> Callable[[Endpoint], Callable[[Request], Awaitable[Response]]]:
+    """The same for a plain Starlette route: the endpoint gets the request and the caller.
+
+    `operation` is what OpenAPI shows of it; without one the route is not shown.
+    """
 
     def wrap(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         async def handle(request: Request) -> Response:
@@ -87,6 +92,7 @@ def guarded(scope: Scope) -> Callable[[Endpoint], Callable[[Request], Awaitable[
         handle.__name__ = getattr(endpoint, "__name__", "handle")
         handle.__doc__ = endpoint.__doc__
         handle.requires = Requires(scope)  # type: ignore[attr-defined]
+        handle.operation = operation  # type: ignore[attr-defined]
         return handle
 
     return wrap

@@ -30,14 +30,14 @@ def matches(password: str, stored: str | None) -> bool:
             return False
 
 
-def check_rules(password: str, username: str) -> None:
+def check_rules(password: str, username: str, field: str = "password") -> None:
     """Raise Invalid with what to change."""
     if len(password) < SHORTEST:
-        raise Invalid(f"needs at least {SHORTEST} characters", "password")
+        raise Invalid(f"needs at least {SHORTEST} characters", field)
     if len(password) > LONGEST:
-        raise Invalid(f"may have at most {LONGEST} characters", "password")
+        raise Invalid(f"may have at most {LONGEST} characters", field)
     if password.casefold() == username.casefold() or len(set(password)) < 4:
-        raise Invalid("is too easy to guess; use more different characters", "password")
+        raise Invalid("is too easy to guess; use more different characters", field)
 
 
 def made_up() -> str:

@@ -63,6 +63,8 @@ class Keyring:
         return current[-1].kid, current[-1].key
 
     def jwks(self) -> list[Json]:
+        if not self._keys:
+            self.ensure()
         return [key.public for key in self._keys.values()]
 
     def ensure(self) -> None:

@@ -21,8 +21,8 @@ class Refusals:
         self._told: OrderedDict[tuple[int, str, str], float] = OrderedDict()
         self._lock = Lock()
 
-    def tell(self, caller: Caller, scope: str, request: str, actor: Actor) -> None:
-        if self._first((caller.tenant.number, caller.subject, scope)):
+    def tell(self, caller: Caller, reason: str, request: str, actor: Actor) -> None:
+        if self._first((caller.tenant.number, caller.subject, reason)):
             record(
                 self._database,
                 self._clock,
@@ -30,7 +30,7 @@ class Refusals:
                 actor,
                 "AccessRefused",
                 subject=caller.subject,
-                scope=scope,
+                reason=reason,
                 request=request,
             )
 

@@ -47,8 +47,8 @@ class Revocations:
             raise Unavailable("Revoked tokens cannot be checked at the moment.")
 
     def hit(self, ids: Iterable[UUID], issued: int) -> bool:
-        known = self._before
-        return any(id in known and issued <= known[id][0] for id in ids)
+        found = (self._before.get(id) for id in ids)
+        return any(each is not None and issued <= each[0] for each in found)
 
     def poll(self) -> None:
         """Read what is new. The age counts from before the question, not from the answer."""

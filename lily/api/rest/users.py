@@ -86,7 +86,7 @@ def change_own_password(
     """Needs the old one; ends all sessions of this person, also this one."""
     core, me = services.core, UUID(caller.subject)
     new = body.new_password.get_secret_value()
-    passwords.check_rules(new, caller.name)
+    passwords.check_rules(new, caller.name, "new_password")
     old = body.old_password.get_secret_value()
     services.identity.sessions.confirm(caller, old, address_of(request))
     hashed = passwords.hashed(new)
