@@ -29,13 +29,16 @@ def again(
     observation = fix or (found.observation if found else None)
     if observation is None or isinstance(observation, Nothing):
         raise Invalid("cannot be read as it is; send the observation it should be", "observation")
+    observed = (found.observed_at if found else None) or at
+    if fix is not None:
+        observed = min(observed, at)  # a time in the future is one of the things to fix
     return Envelope(
         id=uuid5(id, "replay"),
         tenant=tenant,
         source=(found.source if found else source) or by,
         by=found.by if found and fix is None else by,
         observation=observation,
-        observed_at=(found.observed_at if found else None) or at,
+        observed_at=observed,
         request=found.request if found else "",
         traceparent=found.traceparent if found else "",
     )

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lily import plugins
 from lily.api.deps import After, Limit, Segment, ServicesDep, actor_of, requires, uuid_of
+from lily.api.fields import Line, Page, Request, Shown
 from lily.api.rest.pages import mark, unmark
 from lily.assets import stated
 from lily.assets.hooks import HookFailure, NamedHook, reason_of, run_hooks
@@ -26,9 +27,6 @@ Reader = Annotated[Caller, requires("connections:read")]
 Manager = Annotated[Caller, requires("connections:manage")]
 IfMatch = Annotated[str | None, Header(description='The ETag that was read, e.g. `"3"`.')]
 
-Name = Annotated[
-    str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*\S[^\x00-\x1f]*$")
-]
 Ordinal = Annotated[int, Field(ge=-1_000_000, le=1_000_000, description="Hooks run in this order.")]
 Options = Annotated[
     dict[str, Any],
@@ -44,31 +42,29 @@ EXAMPLE: dict[str, Any] = {
 }
 
 
-class NewConnection(BaseModel):
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [EXAMPLE]})
+class NewConnection(Request):
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
-    name: Name
-    plugin: Annotated[str, Field(min_length=1, max_length=200)]
+    name: Line
+    plugin: Line
     uses: Annotated[list[Literal["hook"]], Field(min_length=1, max_length=1)]
-    options: Options = {}
+    options: Options = Field(default_factory=dict)
     ordinal: Ordinal = 0
     enabled: bool = True
 
 
-class ConnectionPatch(BaseModel):
+class ConnectionPatch(Request):
     """Given fields replace; so does each given option. An option that is null is taken back."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"options": {"mode": "apply"}}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"options": {"mode": "apply"}}]})
 
-    name: Name | None = None
+    name: Line | None = None
     options: Options | None = None
     ordinal: Ordinal | None = None
     enabled: bool | None = None
 
 
-class ShownConnection(BaseModel):
+class ShownConnection(Shown):
     """Secrets are shown as `********`; sending that back keeps them."""
 
     id: UUID
@@ -83,14 +79,7 @@ class ShownConnection(BaseModel):
     updated_at: datetime
 
 
-class Connections(BaseModel):
-    items: list[ShownConnection]
-    next: str | None
-
-
-class Trial(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class Trial(Request):
     observation: dict[str, Any] = Field(
         examples=[{"qualified_name": "shop.people#email", "asset_name": "email"}]
     )
@@ -126,13 +115,13 @@ def create(
 @router.get("", summary="List connections in the order in which hooks run")
 def listed(
     caller: Reader, services: ServicesDep, limit: Limit = 100, after: After | None = None
-) -> Connections:
+) -> Page[ShownConnection]:
     key = unmark(after, tuple[int, str])
     with services.core.database.unit(caller.tenant) as unit:
         found = connections.page(unit, key, limit + 1)
     more, found = len(found) > limit, found[:limit]
     following = mark(found[-1].ordinal, found[-1].name) if more else None
-    return Connections(items=[_shown(each) for each in found], next=following)
+    return Page(items=[_shown(each) for each in found], next=following)
 
 
 @router.get("/{id}", summary="Read a connection")
@@ -253,4 +242,4 @@ def _storable(options: dict[str, Any]) -> None:
 def _shown(connection: Connection, response: Response | None = None) -> ShownConnection:
     if response is not None:
         response.headers["ETag"] = f'"{connection.revision}"'
-    return ShownConnection.model_validate(connection, from_attributes=True)
+    return ShownConnection.model_validate(connection)

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from lily.api.deps import Segment, ServicesDep, actor_of, requires, uuid_of
+from lily.api.fields import Page, Request, Shown
 from lily.api.rest.pages import mark, unmark
 from lily.assets import stated
 from lily.errors import Invalid
@@ -33,25 +34,23 @@ Replayer = Annotated[Caller, requires("dead:replay")]
 Text = Annotated[str, Field(max_length=4000, pattern=r"^[^\x00]*$")]
 
 
-class Wanted(BaseModel):
+class Wanted(Request):
     """What is not given matches everything."""
-
-    model_config = ConfigDict(extra="forbid")
 
     state: State | None = None
     stage: Stage | None = None
-    plugin: Text | None = Field(None, description="The name of the connection that refused.")
+    plugin: Annotated[Text | None, Field(description="The connection that refused.")] = None
     source: Text | None = None
-    key: Text | None = Field(None, description="How the qualified name begins.")
+    key: Annotated[Text | None, Field(description="How the qualified name begins.")] = None
     since: AwareDatetime | None = None
 
 
 class Listing(Wanted):
     limit: Annotated[int, Field(ge=1, le=MOST)] = 100
-    after: Text | None = Field(None, description="`next` of the page before.")
+    after: Annotated[Text | None, Field(description="`next` of the page before.")] = None
 
 
-class Letter(BaseModel):
+class Letter(Shown):
     id: UUID
     cause: str
     lane: str
@@ -74,15 +73,8 @@ class WholeLetter(Letter):
     envelope: dict[str, Any] | None
 
 
-class Letters(BaseModel):
-    items: list[Letter]
-    next: str | None
-
-
-class Fix(BaseModel):
+class Fix(Request):
     """What the observation should have been; without it the letter goes back as it was."""
-
-    model_config = ConfigDict(extra="forbid")
 
     observation: dict[str, Any] | None = Field(
         None, examples=[{"qualified_name": "shop.people", "asset_name": "people"}]
@@ -97,12 +89,10 @@ class Replayed(BaseModel):
     cause: UUID
 
 
-class Many(BaseModel):
+class Many(Request):
     """Either some letters by id, or those that match, oldest first."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"filter": {"plugin": "our words"}}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"filter": {"plugin": "our words"}}]})
 
     ids: Annotated[list[UUID], Field(min_length=1, max_length=MOST)] | None = None
     filter: Wanted | None = None
@@ -124,14 +114,16 @@ class ManyReplayed(BaseModel):
 
 
 @router.get("", summary="List dead letters, newest first")
-def listed(wanted: Annotated[Listing, Query()], caller: Reader, services: ServicesDep) -> Letters:
+def listed(
+    wanted: Annotated[Listing, Query()], caller: Reader, services: ServicesDep
+) -> Page[Letter]:
     key = unmark(wanted.after, tuple[datetime, UUID])
     with services.core.database.unit(caller.tenant) as unit:
         found = dead_letters.page(unit, _filter(wanted), key, wanted.limit + 1)
     more, found = len(found) > wanted.limit, found[: wanted.limit]
     following = mark(found[-1].at, found[-1].id) if more else None
-    items = [Letter.model_validate(each, from_attributes=True) for each in found]
-    return Letters(items=items, next=following)
+    items = [Letter.model_validate(each) for each in found]
+    return Page(items=items, next=following)
 
 
 @router.get("/{id}", summary="Inspect a dead letter")

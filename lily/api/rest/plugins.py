@@ -3,16 +3,16 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel
 
 from lily import plugins
 from lily.api.deps import requires
+from lily.api.fields import Page, Shown
 from lily.types import Caller
 
 router = APIRouter(prefix="/api/v1/plugins", tags=["connections"])
 
 
-class Plugin(BaseModel):
+class Plugin(Shown):
     """`options` is a JSON schema; `problem` says why a plug-in does not load."""
 
     name: str
@@ -24,13 +24,8 @@ class Plugin(BaseModel):
     problem: str
 
 
-class Plugins(BaseModel):
-    items: list[Plugin]
-    next: None = None
-
-
 @router.get("", summary="List installed plug-ins")
-def installed(_: Annotated[Caller, requires("connections:read")]) -> Plugins:
+def installed(_: Annotated[Caller, requires("connections:read")]) -> Page[Plugin]:
     """Installed is not enabled: a connection enables it."""
     found = [each for kind in plugins.KINDS for each in plugins.describe(kind)]
-    return Plugins(items=[Plugin.model_validate(each, from_attributes=True) for each in found])
+    return Page(items=[Plugin.model_validate(each) for each in found])

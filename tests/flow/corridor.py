@@ -1,0 +1,47 @@
+"""The corridor without Spark: what is in the log goes through the ingest job, now."""
+
+from threading import Event
+from uuid import UUID, uuid4
+
+from lily.events.envelope import Envelope
+from lily.events.observations import Observation
+from lily.log import postgres as log
+from lily.pipeline.ingest import Job, Stretches
+from lily.types import LANES, Tenant
+from lily.wiring import Core
+
+
+def append(core: Core, tenant: Tenant, *seen: Observation, source: str = "test") -> list[UUID]:
+    """Put observations into the log, as the API would; returns their causes."""
+    envelopes = [
+        Envelope(id=uuid4(), tenant=tenant.number, source=source, by="test", observation=each)
+        for each in seen
+    ]
+    with core.database.unit(tenant) as unit:
+        log.append_in(unit.conn, envelopes, [each.qualified_name for each in seen])
+    return [envelope.id for envelope in envelopes]
+
+
+class Corridor:
+    """An ingest job that works when told to."""
+
+    def __init__(self, system: Core) -> None:
+        self._system = system
+        self._job = Job(system, Event())
+
+    def run(self, cell: str = "home") -> None:
+        """Apply everything that is in the log of a cell."""
+        stretches: Stretches = {}
+        with self._system.database.cell(cell) as conn:
+            for lane, start in conn.execute("SELECT lane, position FROM applied").fetchall():
+                rows = log.read(conn, lane, start, 2**62, 100_000)
+                if rows:
+                    stretches[cell, lane, start, rows[-1][0]] = [
+                        (row[0], row[1], row[2], row[3], row[4]) for row in rows
+                    ]
+        assert set(lane for _, lane, _, _ in stretches) <= set(LANES)
+        if stretches:
+            assert self._job.apply_cell(cell, stretches)
+
+    def close(self) -> None:
+        self._job.close()
