@@ -1,5 +1,6 @@
 """Settings to objects. The only place that knows which implementation stands behind what."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -8,12 +9,15 @@ from lily.clock import Clock, SystemClock
 from lily.identity import passwords
 from lily.identity.actor import Actor
 from lily.identity.verifier import Verifier
+from lily.log.appender import Appender
+from lily.log.applied import Applied
 from lily.settings import Settings
 from lily.store import seal, tenants
 from lily.store.database import Database, Role
 from lily.store.embedded import Server
 from lily.store.idempotency import Answers
 from lily.store.keys import Keyring
+from lily.store.reads import Reads
 from lily.store.refusals import Refusals
 from lily.store.revocations import Follower, Revocations
 from lily.store.seal import Seal
@@ -89,12 +93,52 @@ class Identity:
 
 
 @dataclass(frozen=True)
+class Hot:
+    """The asynchronous path of one cell: append, wait, read."""
+
+    appender: Appender
+    applied: Applied
+    reads: Reads
+
+    async def close(self) -> None:
+        await self.appender.close()
+        await self.applied.close()
+        await self.reads.close()
+
+
+class HotCells:
+    """Opened with the first request that needs it, in the event loop that serves it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._cells: dict[str, Hot] = {}
+        self._lock = asyncio.Lock()
+
+    async def __call__(self, cell: str) -> Hot:
+        if (hot := self._cells.get(cell)) is not None:
+            return hot
+        async with self._lock:
+            if cell not in self._cells:
+                url = await asyncio.to_thread(self._database.role_url, cell)
+                reads = Reads(url)
+                await reads.open()
+                self._cells[cell] = Hot(Appender(url), Applied(url), reads)
+            return self._cells[cell]
+
+    async def close(self) -> None:
+        for hot in self._cells.values():
+            await hot.close()
+        self._cells.clear()
+
+
+@dataclass(frozen=True)
 class Services:
     """What the API is made of."""
 
     core: Core
     identity: Identity
     answers: Answers
+    hot: HotCells
 
     def start(self) -> None:
         self.identity.start()
@@ -121,7 +165,8 @@ def identity(core: Core) -> Identity:
 
 
 def services(core: Core) -> Services:
-    return Services(core, identity(core), Answers(core.database, core.seal))
+    hot = HotCells(core.database)
+    return Services(core, identity(core), Answers(core.database, core.seal), hot)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 import lily
-from lily.api import health, problems
+from lily.api import health, hot, problems
 from lily.api.idempotency import Idempotency
 from lily.api.limits import Bodies
 from lily.api.middleware import Edge
@@ -59,6 +59,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     for router in ROUTERS:
         app.router.routes.extend(router.routes)
+    app.router.routes.extend(hot.ROUTES)
     app.state.templates = {
         route.endpoint: route.path for route in app.routes if isinstance(route, Route)
     }
@@ -86,4 +87,5 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        await services.hot.close()
         await run_in_threadpool(services.stop)

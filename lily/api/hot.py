@@ -1,0 +1,143 @@
+"""The hot routes, as plain Starlette: observations in, one asset out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from lily.api.deps import decoded, guarded, services_of
+from lily.api.intake import Outcome, submit
+from lily.assets.model import Asset, public
+from lily.assets.names import candidates
+from lily.errors import Invalid, NotFound, TooLarge, Unreadable
+from lily.store.reads import Question
+from lily.types import Caller
+from lily.wiring import Services
+
+MOST = 1_000
+JSON = "application/json"
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+@guarded("assets:ingest")
+async def ingest(request: Request, caller: Caller) -> Response:
+    """Observe one asset, or a list of at most 1000."""
+    body = parse(await request.body())
+    wait = "respond-async" not in request.headers.get("prefer", "")
+    services = services_of(request)
+    if isinstance(body, list):
+        return await _many(services, caller, body, wait)
+    [outcome] = await submit(services, caller, [body], wait=wait)
+    return await _one(services, caller, outcome)
+
+
+@guarded("assets:read")
+async def read(request: Request, caller: Caller) -> Response:
+    """One asset, by guid, alias or percent-encoded qualified name."""
+    try:
+        given = decoded(request.path_params["id"])
+    except ValueError:
+        raise NotFound("asset", request.path_params["id"]) from None
+    asset = await find(services_of(request), caller, given)
+    return shown(asset, caller)
+
+
+async def find(services: Services, caller: Caller, given: str) -> Asset:
+    """The asset that an id means; foreign and missing ones look alike."""
+    hot = await services.hot(caller.tenant.cell)
+    guids = candidates(caller.tenant, given)
+    answer = await hot.reads.ask(caller.tenant.number, Question(guids))
+    for guid in guids:
+        if (asset := answer.assets.get(guid)) is not None:
+            return asset
+    answer = await hot.reads.ask(caller.tenant.number, Question(aliases=[given]))
+    if (aliased := answer.aliases.get(given)) is not None:
+        answer = await hot.reads.ask(caller.tenant.number, Question([aliased]))
+        if (asset := answer.assets.get(aliased)) is not None:
+            return asset
+    raise NotFound("asset", given)
+
+
+def parse(body: bytes) -> Any:
+    """JSON, or an error that says where it stops being JSON."""
+    try:
+        return _decode(body)
+    except RecursionError:
+        raise Unreadable("The body is nested too deeply; flatten it.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as cause:
+        raise Unreadable(f"The body is not valid JSON: {cause}.") from None
+
+
+def shown(asset: Asset, caller: Caller, status: int = 200, **more: Any) -> Response:
+    headers = {"ETag": f'"{asset.version}"'}
+    document = {**public(asset, caller.tenant.id), **more}
+    return Response(_encode(document), status, headers, JSON)
+
+
+async def _one(services: Services, caller: Caller, outcome: Outcome) -> Response:
+    if outcome.status == "rejected":
+        raise Invalid(outcome.errors)
+    if outcome.status == "accepted":
+        return _accepted(outcome)
+    asset = outcome.asset
+    if asset is None:
+        # An own id that is another asset's alias, or a word that an unknown asset is gone.
+        assert outcome.guid is not None
+        try:
+            asset = await find(services, caller, str(outcome.guid))
+        except NotFound:
+            return Response(_encode(_brief(outcome)), 200, media_type=JSON)
+    status = 201 if outcome.status == "created" else 200
+    more = {"shadowed": outcome.shadowed} if outcome.shadowed else {}
+    return shown(asset, caller, status, **more)
+
+
+async def _many(services: Services, caller: Caller, body: Sequence[Any], wait: bool) -> Response:
+    if not body:
+        raise Invalid("is an empty list; send at least one asset")
+    if len(body) > MOST:
+        raise TooLarge(f"A list holds at most {MOST} assets; send several, or a file.")
+    outcomes = await submit(services, caller, body, wait=wait)
+    items = [_entry(outcome, caller) for outcome in outcomes]
+    if all(outcome.status == "rejected" for outcome in outcomes):
+        raise Invalid([error for outcome in outcomes for error in outcome.errors])
+    partial = any(outcome.status == "rejected" for outcome in outcomes)
+    waiting = any(outcome.status == "accepted" for outcome in outcomes)
+    status = 207 if partial else 202 if waiting else 200
+    return Response(_encode({"items": items}), status, media_type=JSON)
+
+
+def _entry(outcome: Outcome, caller: Caller) -> dict[str, Any]:
+    codes = {"created": 201, "accepted": 202, "rejected": 422}
+    entry: dict[str, Any] = {"status": codes.get(outcome.status, 200), **_brief(outcome)}
+    if outcome.asset is not None:
+        entry["asset_id"] = outcome.asset.asset_id
+        entry["asset"] = public(outcome.asset, caller.tenant.id)
+    if outcome.errors:
+        entry["errors"] = outcome.errors
+    if outcome.shadowed:
+        entry["shadowed"] = outcome.shadowed
+    return entry
+
+
+def _brief(outcome: Outcome) -> dict[str, Any]:
+    return {"outcome": outcome.status, "guid": outcome.guid, "cause": outcome.cause}
+
+
+def _accepted(outcome: Outcome) -> Response:
+    headers = {
+        "Location": f"/api/v1/metadata/{outcome.guid}",
+        "Preference-Applied": "respond-async",
+    }
+    return Response(_encode(_brief(outcome)), 202, headers, JSON)
+
+
+ROUTES = [
+    Route("/api/v1/metadata", ingest, methods=["POST"]),
+    Route("/api/v1/metadata/{id}", read, methods=["GET"]),
+]

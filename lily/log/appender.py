@@ -1,0 +1,102 @@
+"""Appending from many requests at once: whatever waits goes down in one transaction."""
+
+import asyncio
+from collections.abc import Sequence
+
+import psycopg
+
+from lily.errors import Unavailable
+from lily.log.postgres import COPY, FENCE, OFFSETS, SHARED, WAKE, Record
+from lily.types import LANES
+
+MOST = 2_000  # records in one transaction: short, because the reader waits for it
+
+
+class Appender:
+    """One writer a cell. `append` returns when the records are durable, with their offsets."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._waiting: list[tuple[Sequence[Record], asyncio.Future[list[int]]]] = []
+        self._wake = asyncio.Event()
+        self._conn: psycopg.AsyncConnection | None = None
+        self._task = asyncio.create_task(self._run(), name="append")
+
+    async def append(self, records: Sequence[Record]) -> list[int]:
+        future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((records, future))
+        self._wake.set()
+        return await future
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        if self._conn is not None:
+            await self._conn.close()
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                await self._flush(self._take())
+
+    def _take(self) -> list[tuple[Sequence[Record], asyncio.Future[list[int]]]]:
+        count = taken = 0
+        for records, _ in self._waiting:
+            if taken and count + len(records) > MOST:
+                break
+            count += len(records)
+            taken += 1
+        group, self._waiting = self._waiting[:taken], self._waiting[taken:]
+        return group
+
+    async def _flush(self, group: list[tuple[Sequence[Record], asyncio.Future[list[int]]]]) -> None:
+        try:
+            offsets = iter(await self._write([r for records, _ in group for r in records]))
+        except psycopg.Error as cause:
+            await self._drop()
+            for _, future in group:
+                if not future.done():
+                    # Whether it is in cannot be known; the caller may repeat it without harm.
+                    error = Unavailable("The log cannot be written right now.")
+                    error.__cause__ = cause
+                    future.set_exception(error)
+            return
+        for records, future in group:
+            own = [next(offsets) for _ in records]
+            if not future.done():
+                future.set_result(own)
+
+    async def _write(self, records: Sequence[Record]) -> list[int]:
+        conn = await self._open()
+        async with conn.transaction():
+            await conn.execute(SHARED, [FENCE])
+            offsets = await self._offsets(conn, records)
+            async with conn.cursor().copy(COPY) as copy:
+                for record, offset in zip(records, offsets, strict=True):
+                    await copy.write_row(
+                        (record.lane, offset, record.tenant, record.key, record.value)
+                    )
+            await conn.execute(WAKE)
+        return offsets
+
+    async def _offsets(self, conn: psycopg.AsyncConnection, records: Sequence[Record]) -> list[int]:
+        pools = {}
+        for lane in LANES:
+            if count := sum(record.lane == lane for record in records):
+                found = await conn.execute(OFFSETS[lane], [count])
+                pools[lane] = iter(await found.fetchall())
+        return [next(pools[record.lane])[0] for record in records]
+
+    async def _open(self) -> psycopg.AsyncConnection:
+        if self._conn is None or self._conn.closed:
+            self._conn = await psycopg.AsyncConnection.connect(
+                self._url, autocommit=True, connect_timeout=5
+            )
+        return self._conn
+
+    async def _drop(self) -> None:
+        if self._conn is not None:
+            await self._conn.close()
+            self._conn = None
