@@ -19,18 +19,18 @@ Query = Mapping[str, object]
 
 
 class Client:
-    """One connection to one API, with one token."""
+    """One API, with one token; each request has its own connection, which is cheap enough."""
 
     def __init__(self, url: str, token: str = "", timeout: float = 60.0) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Failure(f"{url} is not the URL of an API; it looks like http://host:8585.", USAGE)
-        secure = parts.scheme == "https"
-        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
         self.url = url.rstrip("/")
         self.token = token
         self._base = parts.path.rstrip("/")
-        self._link = kind(parts.hostname, parts.port, timeout=timeout)
+        self._host, self._port, self._timeout = parts.hostname, parts.port, timeout
+        secure = parts.scheme == "https"
+        self._kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
 
     def get(self, path: str, **query: object) -> Any:
         return self.call("GET", path, query=query)
@@ -70,16 +70,19 @@ class Client:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         target = self._base + path + ("?" + urlencode(given, doseq=True) if given else "")
         raw = None if body is None else json.dumps(body).encode()
+        link = self._kind(self._host, self._port, timeout=self._timeout)
         try:
-            answer = self._send(method, target, raw, self._headers(raw, headers))
+            link.request(method, target, raw, self._headers(raw, headers))
+            answer = link.getresponse()
             return answer.status, decoded(answer.read())
         except (OSError, http.client.HTTPException) as cause:
-            self._link.close()
             raise Failure(
                 f"The API at {self.url} does not answer ({cause});"
                 " start it with `lily up`, or give its address with --url.",
                 UNREACHABLE,
             ) from cause
+        finally:
+            link.close()
 
     def _headers(self, raw: bytes | None, more: Mapping[str, str] | None) -> dict[str, str]:
         headers = {"Accept": "application/json", "User-Agent": "lily-cli", **(more or {})}
@@ -88,21 +91,6 @@ class Client:
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         return headers
-
-    def _send(
-        self, method: str, target: str, raw: bytes | None, headers: dict[str, str]
-    ) -> http.client.HTTPResponse:
-        fresh = self._link.sock is None
-        try:
-            self._link.request(method, target, raw, headers)
-            return self._link.getresponse()
-        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
-            self._link.close()
-            if fresh:
-                raise
-        # The server had closed an idle connection, so it has not seen this request.
-        self._link.request(method, target, raw, headers)
-        return self._link.getresponse()
 
     def pages(self, path: str, limit: int, **query: object) -> Iterator[dict[str, Any]]:
         """Items of a keyset-paged list, across pages, at most `limit`."""

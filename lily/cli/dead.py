@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from lily.cli import options, show
-from lily.cli.client import connect, segment
+from lily.cli.client import Client, connect, segment
 from lily.cli.failures import USAGE, Failure
 
 app = typer.Typer(help="List, inspect, fix, replay and drop dead letters.", no_args_is_help=True)
@@ -54,6 +54,11 @@ def replay(
     as_json: options.AsJson = False,
 ) -> None:
     """Send dead letters through the pipeline again; each has one effect however often replayed."""
+    if everything and not letters:
+        counts = _replay_all(connect(home, url, token))
+        told = f"Replayed {counts['replayed']}; {counts['unreadable']} need a fix."
+        show.answer(counts, as_json, told)
+        return
     _settle("replay", letters, everything, home, url, token, as_json)
 
 
@@ -84,8 +89,18 @@ def fix(
         raw = json.loads(document)
     except ValueError as cause:
         raise Failure(f"This is not JSON: {cause}. Quote it with '…'.", USAGE) from cause
-    path = f"{ROUTE}/{segment(letter)}/fix"
-    show.record(connect(home, url, token).post(path, raw), as_json)
+    path = f"{ROUTE}/{segment(letter)}/replay"
+    show.record(connect(home, url, token).post(path, {"observation": raw}), as_json)
+
+
+def _replay_all(client: Client) -> dict[str, int]:
+    """A thousand at a time, until none is left that can be read."""
+    replayed = 0
+    while True:
+        answer = client.post(f"{ROUTE}/replay", {"filter": {}})
+        replayed += answer["replayed"]
+        if not answer["more"]:
+            return {"replayed": replayed, "unreadable": answer["unreadable"]}
 
 
 def _settle(

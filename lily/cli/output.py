@@ -30,6 +30,9 @@ class RoleFile:
         self._file.write(raw)
         self._file.flush()
 
+    def close(self) -> None:
+        self._file.close()
+
     def _rotate(self) -> None:
         self._file.close()
         for number in range(KEPT - 1, 0, -1):
@@ -62,6 +65,12 @@ class Output:
         at = SystemClock().now().isoformat().replace("+00:00", "Z")
         said = {"time": at, "level": level, "logger": "lily.up", "event": event, "role": name}
         self.line("up", msgspec.json.encode({**said, **more}) + b"\n")
+
+    def close(self) -> None:
+        with self._lock:
+            for file in self._files.values():
+                file.close()
+            self._files.clear()
 
     def _file(self, name: str) -> RoleFile:
         if name not in self._files:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from lily.store.database import Role
     from lily.wiring import Core
 
+SAME_SIGNAL = 0.5  # a terminal and a wrapper such as make may both pass on one Ctrl-C
+
 
 def begin(settings: "Settings", parent: int | None) -> Event:
     """Set up this process as a role; the event is set when it should stop."""
@@ -30,11 +32,15 @@ def begin(settings: "Settings", parent: int | None) -> Event:
 def stop_on_signal(again: Callable[[], None] = lambda: None) -> Event:
     """Set by the first SIGTERM, SIGINT or SIGHUP; every further one calls `again`."""
     stop = Event()
+    first = 0.0
 
     def heard(_: int, __: FrameType | None) -> None:
-        if stop.is_set():
+        nonlocal first
+        if not stop.is_set():
+            first = time.monotonic()
+            stop.set()
+        elif time.monotonic() - first > SAME_SIGNAL:
             again()
-        stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup wants it ignored

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from dataclasses import asdict
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -33,9 +34,11 @@ def up(
     database: options.Database = None,
 ) -> None:
     """Start PostgreSQL, API, Spark pipeline and workers and keep them running; Ctrl-C stops all."""
-    from lily.settings import load
+    from lily.settings import java_command, load
 
     began = time.monotonic()
+    if shutil.which(java_command()) is None:
+        raise Failure("There is no Java; install Java 17 or newer for Spark, or set JAVA_HOME.")
     settings = configured.settings(home=home, host=host, port=port, database=database)
     with folder.locked(settings.home), _listener(settings) as sock:
         flags = {"home": home, "host": host, "database": database, "port": port_of(sock)}
@@ -59,8 +62,8 @@ class Up:
         self._began = began
         self._hurry = Event()
         self._stop = stop_on_signal(again=self._hurry.set)
-        output = Output(settings.home / "logs", pretty=settings.log_format != "json")
-        self._supervisor = Supervisor(output, self._note)
+        self._output = Output(settings.home / "logs", pretty=settings.log_format != "json")
+        self._supervisor = Supervisor(self._output, self._note)
         self._api: list[str] = []
 
     def run(self) -> None:
@@ -109,27 +112,17 @@ class Up:
     def _first_start(self) -> bool:
         """Tenant and admin, if there are none; True when credentials were written."""
         from lily import wiring
-        from lily.store.bootstrap import bootstrap
 
         core = wiring.core(self._settings, "lily_app", pool=2)
         try:
-            made = bootstrap(core)
+            made = wiring.bootstrap(core)
         finally:
             core.close()
-        url = self._settings.url
         if made is None:
-            folder.keep_url(self._settings.home, url)
-            return False
-        folder.write_credentials(
-            self._settings.home,
-            {
-                "url": url,
-                "tenant": made.tenant,
-                "username": made.username,
-                "password": made.password,
-            },
-        )
-        return True
+            folder.keep_url(self._settings.home, self._settings.url)
+        else:
+            folder.write_credentials(self._settings.home, asdict(made))
+        return made is not None
 
     def _roles(self) -> None:
         from lily.settings import child_environment
@@ -171,6 +164,7 @@ class Up:
         self._sock.close()
         order = [self._api, ["pipeline"], ["work"], [postgres.NAME]]
         self._supervisor.shut_down(order, self._hurry)
+        self._output.close()
         _say("Stopped.")
 
 

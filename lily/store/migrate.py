@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import resources
-from typing import LiteralString, cast
+from typing import LiteralString
 
 import msgspec
 import psycopg
@@ -93,7 +93,7 @@ def _apply(conn: psycopg.Connection) -> list[str]:
             continue
         with conn.transaction():
             conn.execute("SET LOCAL ROLE lily_owner")
-            conn.execute(cast(LiteralString, step.sql))
+            conn.execute(step.sql)
             conn.execute("RESET ROLE")
             conn.execute(
                 "INSERT INTO lily.migration (number, name, checksum) VALUES (%s, %s, %s)",
