@@ -29,6 +29,10 @@ MERGE = (
     " ON CONFLICT (tenant, guid, lane) DO UPDATE SET "
     + ", ".join(f"{n} = excluded.{n}" for n in (*COLUMNS, "search") if n not in _KEPT)
 )
+REPLACE = (
+    f"UPDATE asset SET ({_COLUMNS}, search) = ROW({'%s, ' * len(COLUMNS)}%s)"
+    " WHERE tenant = %s AND guid = %s AND lane = %s"
+)
 TOUCH = (
     "UPDATE asset SET observed_at = %s, applied_at = %s, log_offset = %s, expires_at = %s,"
     " layers = %s, statement = %s WHERE tenant = %s AND guid = %s AND lane = %s"
@@ -110,6 +114,11 @@ def save(conn: psycopg.Connection, changed: Iterable[Asset]) -> None:
             for asset in changed:
                 copy.write_row(_row(asset))
         cur.execute(MERGE)
+
+
+def save_one(conn: psycopg.Connection, asset: Asset) -> None:
+    """Replace one row, without staging: the API has no temporary tables."""
+    conn.execute(REPLACE, [*_row(asset), asset.tenant, asset.guid, asset.lane])
 
 
 def touch(conn: psycopg.Connection, seen: Iterable[Asset]) -> None:

@@ -85,7 +85,7 @@ def check(unit: Unit, chunk: int = 10_000) -> Break | None:
 
     def links() -> Iterator[Link]:
         at = 0
-        while page := after(unit, at, chunk):
+        while at < position and (page := after(unit, at, min(chunk, position - at))):
             yield from page
             at = page[-1].position
             last[:] = page[-1:]

@@ -221,6 +221,7 @@ CREATE TABLE asset_alias (
   guid       uuid NOT NULL,
   PRIMARY KEY (tenant, alias)
 );
+CREATE INDEX asset_alias_guid ON asset_alias (tenant, guid);
 SELECT protect('asset_alias');
 
 -- What is left of a purged asset: older observations of it stay ignored.
