@@ -145,7 +145,9 @@ def test_a_name_can_be_taken_once(boss: Person) -> None:
     assert (again.status_code, renamed.status_code) == (409, 409)
 
 
-def test_secrets_are_never_in_answers_facts_or_rows(core: Core, boss: Person, hooks: None) -> None:
+def test_secrets_are_never_in_answers_facts_or_logs(
+    core: Core, boss: Person, hooks: None, capfd: pytest.CaptureFixture[str]
+) -> None:
     made = make(boss, plugin="test-leak", options={"password": SECRET, "note": "n"})
     assert made["options"] == {"password": "********", "note": "n"}
     path = f"/{made['id']}"
@@ -167,6 +169,8 @@ def test_secrets_are_never_in_answers_facts_or_rows(core: Core, boss: Person, ho
         "ConnectionDeleted",
     ]
     assert all(SECRET not in payload and "secrets" not in payload for _, payload in told)
+    logged = "".join(capfd.readouterr())
+    assert made["id"] in logged and SECRET not in logged
 
 
 def test_secrets_are_sealed_to_their_own_row(core: Core, boss: Person, hooks: None) -> None:
@@ -302,9 +306,9 @@ def test_another_tenant_cannot_tell_a_connection_from_none(
     assert make(stranger, made["name"])["name"] == made["name"]
 
 
-def test_who_may_read_may_not_manage(boss: Person) -> None:
+def test_who_may_read_may_not_manage(core: Core, boss: Person) -> None:
     made = make(boss)
-    steward, viewer = with_role(boss, "steward"), with_role(boss, "viewer")
+    steward, viewer = with_role(core, boss, "steward"), with_role(core, boss, "viewer")
     assert send(steward, "GET", f"/{made['id']}").status_code == 200
     assert send(steward, "PATCH", f"/{made['id']}", {"enabled": False}).status_code == 403
     assert send(viewer, "GET").status_code == 403

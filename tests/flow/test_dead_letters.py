@@ -240,7 +240,13 @@ def test_many_go_back_by_id_or_filter(
     corridor.run()
     assert all(stored(core, boss.tenant, f"many.{n}") for n in range(5))
     assert len(facts_of(core, boss.tenant, "ObservationReplayed")) == 5
-    for body in ({}, {"ids": [], "filter": {}}, {"ids": []}, {"filter": {"colour": "red"}}):
+    refused: list[dict[str, Any]] = [
+        {},
+        {"ids": [], "filter": {}},
+        {"ids": []},
+        {"filter": {"colour": "red"}},
+    ]
+    for body in refused:
         assert send(boss, "POST", "/replay", body).status_code == 422
 
 
@@ -285,9 +291,9 @@ def test_another_tenant_cannot_tell_a_letter_from_none(
     assert items(boss)[0]["state"] == "parked"
 
 
-def test_letters_need_their_right(system: Core, boss: Person) -> None:
+def test_letters_need_their_right(core: Core, system: Core, boss: Person) -> None:
     (id,) = park(system, boss.tenant, 1)
-    steward, editor = with_role(boss, "steward"), with_role(boss, "editor")
+    steward, editor = with_role(core, boss, "steward"), with_role(core, boss, "editor")
     assert send(steward, "POST", f"/{id}/replay").status_code == 202
     assert send(editor, "GET").status_code == 403
     assert send(editor, "POST", f"/{id}/drop").status_code == 403
