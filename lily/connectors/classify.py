@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from lily.connectors.patterns import LONGEST_NAME, admitted
+from lily.connectors.patterns import LONGEST_NAME, MOST_STEPS, admitted, steps
 from lily.sdk import AssetSeen, Observation, Suggestion
 
 # A word of a name: `email` is one in customer_email, customerEmail, EMAIL2 and e-mail.home, but
@@ -46,13 +46,20 @@ DEFAULT_RULES = [
 ]
 
 
+def _together(rules: list[Rule]) -> list[Rule]:
+    """Every name is held against every rule, so they share one measure of patience."""
+    if sum(steps(rule.pattern) for rule in rules) > MOST_STEPS:
+        raise ValueError("together they could take too long on some names; use simpler patterns")
+    return rules
+
+
 class Classify:
     """Suggests or applies tags where an asset's own name matches a pattern."""
 
     class Options(BaseModel):
         model_config = ConfigDict(extra="forbid")
 
-        rules: list[Rule] = Field(
+        rules: Annotated[list[Rule], AfterValidator(_together)] = Field(
             default=DEFAULT_RULES,
             min_length=1,
             max_length=200,

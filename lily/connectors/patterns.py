@@ -14,6 +14,15 @@ _parser: Any = import_module("re._parser")
 
 def admitted(pattern: str) -> str:
     """The pattern itself, or a ValueError that says what is wrong with it."""
+    if steps(pattern) > MOST_STEPS:
+        raise ValueError(
+            "could take too long on some names; use at most one * or +, or bounds like {0,20}"
+        )
+    return pattern
+
+
+def steps(pattern: str) -> int:
+    """What a search for it may cost on the worst name."""
     if not pattern or len(pattern) > LONGEST_PATTERN:
         raise ValueError(f"a pattern has 1 to {LONGEST_PATTERN} characters")
     try:
@@ -26,11 +35,7 @@ def admitted(pattern: str) -> str:
     if tree.state.groupdict:
         raise ValueError("groups need no names here; write (…) instead of (?P<name>…)")
     anchored = tree.data and [str(part) for part in tree.data[0]] == ["AT", "AT_BEGINNING"]
-    if ways * (1 if anchored else LONGEST_NAME) > MOST_STEPS:
-        raise ValueError(
-            "could take too long on some names; use at most one * or +, or bounds like {0,20}"
-        )
-    return pattern
+    return ways * (1 if anchored else LONGEST_NAME)
 
 
 def _ways(tree: Any) -> int:

@@ -67,6 +67,7 @@ class Rename:
 
         fields: Annotated[dict[Name, Name], AfterValidator(_unchained)] = Field(
             default={},
+            max_length=200,
             description="From → to: fields or metadata.<key>. A target with a value is kept, and"
             " so is then what would have replaced it.",
         )
@@ -74,7 +75,9 @@ class Rename:
             Annotated[str, AfterValidator(_known)],
             Annotated[Step | list[Step], AfterValidator(_steps)],
         ] = Field(
-            default={}, description="Per field: lower, upper, strip, a map {old: new}, or a list."
+            default={},
+            max_length=200,
+            description="Per field: lower, upper, strip, a map {old: new}, or a list.",
         )
         tags: Annotated[dict[str, str], AfterValidator(_unchained)] = Field(
             default={}, description="Old tag → new tag."

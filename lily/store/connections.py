@@ -15,6 +15,8 @@ from lily.identity.actor import Actor
 from lily.store import feed
 from lily.store.database import Unit
 
+MOST = 100
+
 Unseal = Callable[[bytes, bytes], bytes]  # what was sealed, and to what
 
 COLUMNS = (
@@ -61,6 +63,7 @@ def opened(unseal: Unseal, tenant: int, connection: Connection) -> bytes | None:
 
 
 def create(unit: Unit, connection: Connection, actor: Actor) -> None:
+    _leave_room(unit)
     values = [unit.tenant.number, *_values(connection)]
     try:
         unit.conn.execute(
@@ -155,6 +158,15 @@ def by_keys(conn: psycopg.Connection, keys: Sequence[HookKey]) -> dict[HookKey, 
     ).fetchall()
     found = {(row[0], row[1]): Connection(*row[1:]) for row in rows}
     return {key: found[key.tenant, key.id] for key in keys if (key.tenant, key.id) in found}
+
+
+def _leave_room(unit: Unit) -> None:
+    """Every hook sees every observation of the tenant: too many would hold up its neighbours."""
+    row = unit.conn.execute(
+        "SELECT count(*) FROM connection WHERE tenant = %s", [unit.tenant.number]
+    ).fetchone()
+    if row is not None and row[0] >= MOST:
+        raise Conflict(f"A tenant has at most {MOST} connections; delete one that is not needed.")
 
 
 def _values(connection: Connection) -> list[Any]:

@@ -9,6 +9,7 @@ import pytest
 from httpx import Client
 
 from lily.api.app import create_app
+from lily.api.rest.pages import mark
 from lily.assets.hooks import HookFailure, run_hooks
 from lily.events.observations import AssetSeen
 from lily.pipeline.hooks import HookCache, NamedHook, load_hooks
@@ -86,7 +87,8 @@ def test_pages_follow_the_order_in_which_hooks_run(boss: Person) -> None:
     second = send(boss, "GET", f"?limit=2&after={first['next']}").json()
     assert [c["name"] for c in first["items"] + second["items"]] == ["b", "c", "a"]
     assert second["next"] is None
-    assert send(boss, "GET", "?after=nonsense").status_code == 422
+    for after in ("nonsense", mark(2**40, "a"), mark(1, "\0"), mark(1), "%00"):
+        assert send(boss, "GET", f"?after={after}").status_code == 422
 
 
 def test_a_change_of_nothing_makes_no_revision_and_no_fact(
@@ -120,6 +122,8 @@ def test_an_old_etag_changes_and_deletes_nothing(boss: Person) -> None:
         ({"options": {"rules": [{"pattern": "a"}]}}, "options.rules.0.tag"),
         ({"options": {"rules": [{"pattern": "a", "tag": "x\0"}]}}, "options"),
         ({"options": []}, "options"),
+        ({"options": {"mode": "\ud800"}}, "options"),
+        ({"options": {"mode": 10**40}}, "options.mode"),
         ({"uses": ["target"]}, "uses.0"),
         ({"uses": []}, "uses"),
         ({"name": " "}, "name"),
@@ -143,6 +147,13 @@ def test_a_name_can_be_taken_once(boss: Person) -> None:
     again = send(boss, "POST", "", {"name": "a", "plugin": "rename", "uses": ["hook"]})
     renamed = send(boss, "PATCH", f"/{other['id']}", {"name": "a"})
     assert (again.status_code, renamed.status_code) == (409, 409)
+
+
+def test_a_tenant_has_room_for_a_hundred(boss: Person) -> None:
+    for number in range(100):
+        make(boss, f"c{number}")
+    full = send(boss, "POST", "", {"name": "x", "plugin": "rename", "uses": ["hook"]})
+    assert (full.status_code, "at most 100" in full.json()["detail"]) == (409, True)
 
 
 def test_secrets_are_never_in_answers_facts_or_logs(

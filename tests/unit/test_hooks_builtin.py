@@ -207,6 +207,14 @@ def test_a_pattern_that_could_hang_or_is_none_is_refused(pattern: str) -> None:
         plugins.build("hook", "classify", {"rules": [{"pattern": pattern, "tag": "x"}]})
 
 
+def test_rules_that_are_too_much_together_are_refused() -> None:
+    rules = [{"pattern": f"a.*{n}", "tag": "x"} for n in range(10)]
+    with pytest.raises(PluginError, match=r"options\.rules: together"):
+        plugins.build("hook", "classify", {"rules": rules})
+    anchored = [{"pattern": f"^a.*{n}", "tag": "x"} for n in range(200)]
+    assert plugins.build("hook", "classify", {"rules": anchored})
+
+
 @pytest.mark.parametrize("pattern", ["^a.*b.*c$", ".*a$", "[a-z]+!", "(?:a|b|c).{0,30}(?:d|e)!"])
 def test_an_admitted_pattern_is_quick_on_the_worst_name(pattern: str) -> None:
     slow = hook("classify", rules=[{"pattern": pattern, "tag": "x"}])

@@ -33,6 +33,11 @@ Options = Annotated[
     Field(description="As the plug-in's schema says, see `/api/v1/plugins`."),
 ]
 
+Place = tuple[
+    Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)],
+    Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$")],
+]
+
 EXAMPLE: dict[str, Any] = {
     "name": "find personal data",
     "plugin": "classify",
@@ -99,6 +104,7 @@ def create(
     body: NewConnection, response: Response, caller: Manager, services: ServicesDep
 ) -> ShownConnection:
     """The next observation that is sent is seen by it."""
+    _storable(body.options)
     core, id = services.core, uuid4()
     options, secrets = _sealed(core, caller.tenant, id, _checked(body.plugin, body.options))
     now = core.clock.now()
@@ -116,7 +122,7 @@ def create(
 def listed(
     caller: Reader, services: ServicesDep, limit: Limit = 100, after: After | None = None
 ) -> Page[ShownConnection]:
-    key = unmark(after, tuple[int, str])
+    key = unmark(after, Place)
     with services.core.database.unit(caller.tenant) as unit:
         found = connections.page(unit, key, limit + 1)
     more, found = len(found) > limit, found[:limit]
@@ -145,6 +151,7 @@ def change(
         before = connections.locked(unit, uuid_of("connection", id), revision_of(if_match))
         given = {k: v for k, v in body.model_dump(exclude={"options"}).items() if v is not None}
         if body.options is not None:
+            _storable(body.options)
             given |= _options(core, caller.tenant, before, body.options)
         wanted = msgspec.structs.replace(before, updated_at=core.clock.now(), **given)
         after = connections.change(unit, before, wanted, actor_of(caller))
@@ -224,8 +231,10 @@ def _checked(plugin: str, options: dict[str, Any]) -> BaseModel:
 def _sealed(
     core: Core, tenant: Tenant, id: UUID, options: BaseModel
 ) -> tuple[dict[str, Any], bytes | None]:
-    public, secrets = plugins.split(options)
-    _storable(public)
+    try:
+        public, secrets = plugins.split(options)
+    except (ValueError, TypeError) as cause:
+        raise Invalid("has a value that cannot be stored", "options") from cause
     about = connections.about(tenant.number, id)
     return public, core.seal.seal(secrets, about) if secrets else None
 
@@ -233,7 +242,7 @@ def _sealed(
 def _storable(options: dict[str, Any]) -> None:
     try:
         text = msgspec.json.encode(options)
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise Invalid("has text or a number that cannot be stored", "options") from None
     if b"\\u0000" in text.replace(b"\\\\", b""):
         raise Invalid("contains a NUL character; remove it", "options")

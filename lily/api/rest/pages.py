@@ -1,13 +1,11 @@
 """Where the next page begins, as an opaque word."""
 
 import base64
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from lily.errors import Invalid
-
-T = TypeVar("T")
 
 
 def mark(*key: Any) -> str:
@@ -15,8 +13,8 @@ def mark(*key: Any) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(key)).decode().rstrip("=")
 
 
-def unmark(after: str | None, kind: type[T]) -> T | None:
-    """The key again; a mark that nobody made is refused."""
+def unmark(after: str | None, kind: Any) -> Any:
+    """The key again as that type, None for the first page; a mark that nobody made is refused."""
     if not after:
         return None
     try:
