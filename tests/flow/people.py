@@ -1,11 +1,14 @@
 """Somebody of a tenant, logged in."""
 
+from uuid import uuid4
+
 import msgspec
 from httpx import Client
 
+from lily.store import tenants
 from lily.types import Tenant
 from lily.wiring import Core
-from tests.callers import logged_in, person, tenant_with_admin
+from tests.callers import HASHED, TESTER, logged_in, person, tenant_with_admin
 
 
 class Person(msgspec.Struct):
@@ -18,6 +21,14 @@ class Person(msgspec.Struct):
 
 def admin(core: Core, client: Client) -> Person:
     tenant = tenant_with_admin(core)
+    return Person(tenant, client, logged_in(client, tenant))
+
+
+def dedicated(core: Core, client: Client, url: str) -> Person:
+    """The admin of a tenant with a database of its own."""
+    root = tenants.Admin("root", HASHED)
+    name = f"t-{uuid4().hex[:10]}"
+    tenant = tenants.create_dedicated(core.database, core.clock, core.seal, name, url, root, TESTER)
     return Person(tenant, client, logged_in(client, tenant))
 
 

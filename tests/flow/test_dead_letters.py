@@ -13,10 +13,11 @@ from lily.api.app import create_app
 from lily.assets.names import guid_of
 from lily.events.observations import AssetSeen
 from lily.store import feed
+from lily.store.embedded import Server
 from lily.types import Tenant
 from lily.wiring import Core, services
 from tests.flow.corridor import Corridor, append
-from tests.flow.people import Person, admin, with_role
+from tests.flow.people import Person, admin, dedicated, with_role
 from tests.packages import install_test_hooks
 from tests.serving import serving
 
@@ -289,6 +290,27 @@ def test_another_tenant_cannot_tell_a_letter_from_none(
     many = send(stranger, "POST", "/replay", {"ids": [str(id)]})
     assert many.json()["replayed"] == 0
     assert items(boss)[0]["state"] == "parked"
+
+
+def test_hooks_letters_and_replays_of_a_dedicated_tenant_stay_in_its_own_database(
+    core: Core, client: Client, server: Server, system: Core, corridor: Corridor
+) -> None:
+    boss = dedicated(core, client, server.create_database("own"))
+    canary = "canary-of-the-dedicated"
+    gate = connect(boss, canary, "test-refuse", options={"password": canary})
+    append(core, boss.tenant, AssetSeen(qualified_name=canary, asset_name="A"))
+    corridor.run(boss.tenant.cell)
+    (letter,) = items(boss)
+    assert letter["plugin"] == canary
+    disconnect(boss, gate)
+    assert send(boss, "POST", f"/{letter['id']}/replay").status_code == 202
+    corridor.run(boss.tenant.cell)
+    assert stored(core, boss.tenant, canary) == ("A", 1, None)
+    everybody = [tenant.number for tenant in core.database.tenants()]
+    with system.database.cell("home", everybody) as conn:
+        for table in ("log", "dead_letter", "connection", "fact", "asset"):
+            text = f"SELECT count(*) FROM {table} t WHERE t::text LIKE %s"
+            assert conn.execute(text, [f"%{canary}%"]).fetchone() == (0,)
 
 
 def test_letters_need_their_right(core: Core, system: Core, boss: Person) -> None:
