@@ -88,7 +88,7 @@ def configure(level: str = "info", style: Format = "auto", to: TextIO | None = N
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for chatty in ("py4j", "asyncio", "psycopg.pool"):
+    for chatty in ("py4j", "asyncio", "psycopg.pool", "uvicorn.error"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
     for own_handlers in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logging.getLogger(own_handlers).handlers.clear()
@@ -119,7 +119,11 @@ def _shared() -> list[Processor]:
 def _rendering(pretty: bool) -> list[Processor]:
     clean: Processor = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     if pretty:
-        console = structlog.dev.ConsoleRenderer(timestamp_key="time", pad_event_to=0)
+        console = structlog.dev.ConsoleRenderer(
+            timestamp_key="time",
+            pad_event_to=0,
+            exception_formatter=structlog.dev.plain_traceback,  # rich would print local variables
+        )
         return [clean, console]
     return [clean, structlog.processors.format_exc_info, _in_order, _json]
 

@@ -48,6 +48,7 @@ class Keyring:
     def public(self, kid: str) -> RSAKey | None:
         """None for a key that is not ours; a stranger's kid costs at most a look a second."""
         if kid not in self._keys and time.monotonic() - self._asked > SELDOM:
+            self._asked = time.monotonic()
             self.refresh()
         found = self._keys.get(kid)
         return found.key if found else None
@@ -86,7 +87,6 @@ class Keyring:
 
     def refresh(self) -> None:
         with self._lock:
-            self._asked = time.monotonic()
             with self._database.home() as conn:
                 rows = conn.execute(LIVE, [self._life]).fetchall()
             self._keys = {row[0]: self._known(*row) for row in rows}

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.errors import UniqueViolation
 
 from lily.clock import Clock
-from lily.errors import Conflict, Invalid
+from lily.errors import Conflict, Invalid, Unavailable
 from lily.identity.actor import Actor
 from lily.store import people
 from lily.store.database import HOME, TENANTS, Database, Unit
@@ -140,15 +140,15 @@ def _claimed(url: str, cell: str) -> Iterator[None]:
     """Migrate a database and mark it as this cell's, unless it is somebody's already."""
     try:
         migrate(url)
-        with psycopg.connect(url) as conn:
-            conn.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM])
-            row = conn.execute(TAKEN).fetchone()
-            if row is None or row[0]:
-                raise Invalid("is used by another tenant; give an empty database", FIELD)
-            conn.execute("INSERT INTO lily.cell (name) VALUES (%s)", [cell])
-            yield
-    except (psycopg.OperationalError, psycopg.ProgrammingError) as cause:
+    except (psycopg.Error, Unavailable) as cause:
         # The driver's text may hold the URL, and with it the password.
         raise Invalid(
             "cannot be opened and migrated; check address, user and rights", FIELD
         ) from cause
+    with psycopg.connect(url) as conn:
+        conn.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM])
+        row = conn.execute(TAKEN).fetchone()
+        if row is None or row[0]:
+            raise Invalid("is used by another tenant; give an empty database", FIELD)
+        conn.execute("INSERT INTO lily.cell (name) VALUES (%s)", [cell])
+        yield
