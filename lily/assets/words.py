@@ -7,6 +7,7 @@ are lexemes too (`=type:table`), so that one index answers words and filters tog
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 _CHUNK = re.compile(r"[^\W_]+")
@@ -16,6 +17,8 @@ _QUOTED = re.compile(r"(['\\])")
 MAX_WORDS = 200
 MAX_LEXEME = 200
 MAX_KEYS = 64
+
+_PLAIN = (str, int, float, bool)
 
 
 @lru_cache(maxsize=65_536)
@@ -31,6 +34,7 @@ def split(text: str) -> tuple[str, ...]:
     return tuple(words)
 
 
+@lru_cache(maxsize=65_536)
 def facet(kind: str, value: str) -> str:
     return f"={kind}:{value.lower()}"[:MAX_LEXEME]
 
@@ -53,7 +57,8 @@ def vector(
         for word in split.__wrapped__(description[:20_000])[:MAX_WORDS]:
             weights.setdefault(word, "C")
     parts = [f"'{word}':1{weight}" for word, weight in weights.items()]
-    parts.extend("'" + _QUOTED.sub(r"\1\1", lexeme) + "'" for lexeme in facets)
+    own = facet("name", name).replace("\0", "")  # whole, so that exact matches can come first
+    parts.extend("'" + _QUOTED.sub(r"\1\1", lexeme) + "'" for lexeme in (own, *facets))
     return " ".join(parts)
 
 
@@ -73,12 +78,11 @@ def facets(
         found.append(facet("owner", owner))
     found.extend(facet("tag", tag) for tag in tags)
     found.extend(facet("term", term) for term in terms)
-    for key, value in list(metadata.items())[:MAX_KEYS]:
-        if isinstance(value, str | int | float | bool):
+    for key, value in islice(metadata.items(), MAX_KEYS):
+        if isinstance(value, _PLAIN):
             found.append(metadata_facet(key, value))
-    return [lexeme.replace("\0", "") for lexeme in found]
+    return found
 
 
 def metadata_facet(key: str, value: str | int | float | bool) -> str:
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return facet("meta", f"{key}:{text}")
+    return f"=meta:{key}:{value}"[:MAX_LEXEME].lower()

@@ -1,0 +1,36 @@
+"""How texts become words."""
+
+import pytest
+
+from lily.assets import words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("customerOrders", {"customer", "orders", "customerorders"}),
+        ("dim_customer.daily", {"dim", "customer", "daily"}),
+        ("HTTPServer2", {"http", "server", "2", "httpserver2"}),
+        ("Straße-ÄÖÜ", {"straße", "äöü"}),
+        ("日本語", {"日本語"}),
+        ("", set()),
+        ("'&|!()\\:*", set()),
+    ],
+)
+def test_a_text_splits_at_case_digits_and_marks(text: str, expected: set[str]) -> None:
+    assert set(words.split(text)) == expected
+
+
+def test_a_vector_weighs_name_over_path_over_description() -> None:
+    vector = words.vector("people", "db/hr.people", "Everybody in hr and people", ["=type:table"])
+    assert "'people':1A" in vector
+    assert "'hr':1B" in vector
+    assert "'everybody':1C" in vector
+    assert "'=type:table'" in vector
+    assert "'=name:people'" in vector
+
+
+def test_quotes_and_backslashes_stay_inside_their_lexeme() -> None:
+    vector = words.vector("a'b\\c", "x", None, [words.facet("tag", "it's \\ here")])
+    assert "'=name:a''b\\\\c'" in vector
+    assert "'=tag:it''s \\\\ here'" in vector
