@@ -23,6 +23,7 @@ from lily.store.revocations import Follower, Revocations
 from lily.store.seal import Seal
 from lily.store.sessions import Sessions, Terms
 from lily.store.tokens import Directory
+from lily.store.wakeups import Wakeups
 
 
 @dataclass(frozen=True)
@@ -139,11 +140,13 @@ class Services:
     identity: Identity
     answers: Answers
     hot: HotCells
+    wakeups: Wakeups
 
     def start(self) -> None:
         self.identity.start()
 
     def stop(self) -> None:
+        self.wakeups.stop()
         self.identity.stop()
 
 
@@ -166,7 +169,9 @@ def identity(core: Core) -> Identity:
 
 def services(core: Core) -> Services:
     hot = HotCells(core.database)
-    return Services(core, identity(core), Answers(core.database, core.seal), hot)
+    return Services(
+        core, identity(core), Answers(core.database, core.seal), hot, Wakeups(core.database)
+    )
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,15 @@ from lily.api.openapi import describe
 from lily.api.refused import refused
 from lily.api.rest import (
     accounts,
+    assets,
+    audit,
     auth,
+    changes,
     connections,
     dead,
     oauth,
     plugins,
+    search,
     tenants,
     tokens,
     users,
@@ -42,6 +46,10 @@ ROUTERS: tuple[APIRouter, ...] = (
     connections.router,
     plugins.router,
     dead.router,
+    audit.router,
+    changes.router,
+    search.router,
+    assets.router,
 )
 
 

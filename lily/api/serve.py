@@ -7,7 +7,7 @@ import uvicorn
 
 from lily.api.app import create_app
 from lily.store.presence import presence
-from lily.wiring import Core
+from lily.wiring import Core, services
 
 KEEP_ALIVE = 75
 GRACE = 10
@@ -15,8 +15,9 @@ GRACE = 10
 
 def serve(core: Core, sock: socket.socket, stop: Event) -> None:
     """Serve; once `stop` is set, accept nothing new and finish what is under way."""
+    wired = services(core)
     config = uvicorn.Config(
-        create_app(core),
+        create_app(wired),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -28,6 +29,7 @@ def serve(core: Core, sock: socket.socket, stop: Event) -> None:
     def watch() -> None:
         stop.wait()
         server.should_exit = True
+        wired.wakeups.stop()  # whoever waits for facts is answered now
 
     Thread(target=watch, name="stop", daemon=True).start()
     with presence(core, "serve") as me:

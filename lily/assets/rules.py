@@ -12,6 +12,7 @@ TEXT_LIMIT = 100_000
 TAG_LIMIT = 256
 LIST_LIMIT = 1_000
 KEYS_LIMIT = 20_000
+DEPTH_LIMIT = 100
 RETENTION_ACTIONS = ("archive", "delete")
 
 _TEXTS = (
@@ -73,23 +74,33 @@ def _labels(value: Any, field: str) -> list[FieldError]:
 def _mapping(value: dict[str, Any], field: str) -> list[FieldError]:
     if len(value) > KEYS_LIMIT:
         return [FieldError(field, f"has more than {KEYS_LIMIT} keys")]
-    where = _nul(value, field)
-    return [FieldError(where, "contains a NUL character; remove it")] if where else []
+    found = _unstorable(value, field, DEPTH_LIMIT)
+    return [found] if found else []
 
 
-def _nul(value: Any, where: str) -> str | None:
-    """The place of the first NUL, which PostgreSQL cannot store."""
+def _unstorable(value: Any, where: str, left: int) -> FieldError | None:
+    """The first NUL, which PostgreSQL cannot store, or where it nests too deeply to be read."""
     if isinstance(value, str):
-        return where if "\0" in value else None
+        return _nul(where) if "\0" in value else None
+    if not isinstance(value, dict | list):
+        return None
+    if left == 0:
+        return FieldError(where[:200], f"is nested deeper than {DEPTH_LIMIT} levels; flatten it")
     if isinstance(value, dict):
         for key, inner in value.items():
-            if "\0" in key or (found := _nul(inner, f"{where}.{key}")):
-                return where if "\0" in key else found
-    elif isinstance(value, list):
+            if "\0" in key:
+                return _nul(where)
+            if found := _unstorable(inner, f"{where}.{key}", left - 1):
+                return found
+    else:
         for index, inner in enumerate(value):
-            if found := _nul(inner, f"{where}[{index}]"):
+            if found := _unstorable(inner, f"{where}[{index}]", left - 1):
                 return found
     return None
+
+
+def _nul(where: str) -> FieldError:
+    return FieldError(where, "contains a NUL character; remove it")
 
 
 def _retention(policy: Any) -> list[FieldError]:

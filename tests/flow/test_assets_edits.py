@@ -4,6 +4,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+
 from lily.assets.edits import Who
 from lily.assets.model import public
 from lily.errors import Invalid, NotFound, Stale
@@ -14,7 +15,6 @@ from lily.store.history import told
 from lily.tags.effective import effective
 from lily.types import Tenant
 from lily.wiring import Core
-
 from tests.conftest import new_tenant
 from tests.flow.apply import gone, read, seen
 
