@@ -1,10 +1,12 @@
 """Around every request: its id, its trace, its log line, its metric, and a net for what escapes."""
 
+import logging
 import re
 import time
 from uuid import uuid4
 
-from starlette.datastructures import Headers, MutableHeaders
+from prometheus_client import Histogram
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lily import telemetry
@@ -12,6 +14,7 @@ from lily.api.problems import problem_response
 from lily.telemetry import HTTP_SECONDS, logger
 
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+SLOW = 1.0  # seconds
 _QUIET = {"/healthz", "/readyz", "/metrics"}
 
 
@@ -20,6 +23,7 @@ class Edge:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+        self.reporter = Reporter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -27,64 +31,77 @@ class Edge:
             return
         headers = Headers(scope=scope)
         request = _request_id(headers.get("x-request-id"))
-        trace = str(telemetry.child_trace(headers.get("traceparent")))
-        tokens = (
-            telemetry.request_id.set(request),
-            telemetry.traceparent.set(trace),
-            telemetry.tenant.set(""),
-        )
-        try:
-            await _Exchange(self.app, request).run(scope, receive, send)
-        finally:
-            telemetry.request_id.reset(tokens[0])
-            telemetry.traceparent.reset(tokens[1])
-            telemetry.tenant.reset(tokens[2])
+        # One task a request: what is set here ends with it.
+        telemetry.request_id.set(request)
+        telemetry.traceparent.set(str(telemetry.child_trace(headers.get("traceparent"))))
+        telemetry.tenant.set("")
+        _route_on_the_raw_path(scope)
+        await self._answer(scope, receive, send, (b"x-request-id", request.encode()))
 
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, mark: tuple[bytes, bytes]
+    ) -> None:
+        began, status = time.perf_counter(), 0
 
-class _Exchange:
-    """One request and its answer."""
-
-    def __init__(self, app: ASGIApp, request: str) -> None:
-        self.app = app
-        self.request = request
-        self.status = 0
-
-    async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began = time.perf_counter()
-
-        async def answer(message: Message) -> None:
+        async def marked(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
-                self.status = message["status"]
-                MutableHeaders(scope=message)["X-Request-Id"] = self.request
+                status = message["status"]
+                message["headers"] = [*message["headers"], mark]
             await send(message)
 
-        _route_on_the_raw_path(scope)
         try:
-            await self.app(scope, receive, answer)
+            await self.app(scope, receive, marked)
         except Exception as exc:  # noqa: BLE001 the last net: a problem, not a broken connection
             response = problem_response(exc, scope["path"])
-            if self.status == 0:
-                await response(scope, receive, answer)
+            if status == 0:
+                await response(scope, receive, marked)
         finally:
-            self._report(scope, time.perf_counter() - began)
+            self.reporter.tell(scope, status, time.perf_counter() - began)
 
-    def _report(self, scope: Scope, seconds: float) -> None:
+
+class Reporter:
+    """A metric and a log line for each request; looks up as little as it can."""
+
+    def __init__(self) -> None:
+        self._log = logger("lily.api")
+        self._levels = logging.getLogger("lily.api")
+        self._series: dict[tuple[str, str, int], Histogram] = {}
+
+    def tell(self, scope: Scope, status: int, seconds: float) -> None:
         route = _template(scope)
-        method = scope["method"] if scope["method"] in _METHODS else "other"
-        HTTP_SECONDS.labels(method, route, str(self.status)).observe(seconds)
-        if scope["path"] in _QUIET:
-            return
-        logger("lily.api").info(
-            "request",
-            method=scope["method"],
-            path=scope["path"],
-            route=route,
-            status=self.status,
-            ms=round(seconds * 1000, 1),
-        )
+        self._histogram(scope["method"], route, status).observe(seconds)
+        level = _level(scope, status, seconds)
+        if self._levels.isEnabledFor(level):
+            self._log.log(
+                level,
+                "request",
+                method=scope["method"],
+                path=scope["path"],
+                route=route,
+                status=status,
+                ms=round(seconds * 1000, 1),
+            )
+
+    def _histogram(self, method: str, route: str, status: int) -> Histogram:
+        known = self._series.get((method, route, status))
+        if known is None:
+            name = method if method in _METHODS else "other"
+            known = HTTP_SECONDS.labels(name, route, str(status))
+            if name == method:
+                self._series[method, route, status] = known
+        return known
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def _level(scope: Scope, status: int, seconds: float) -> int:
+    """Reads that went well are many and say little; they are measured, and logged on demand."""
+    if status >= 500:
+        return logging.WARNING if status == 503 else logging.ERROR
+    well = scope["method"] in ("GET", "HEAD") and 0 < status < 400 and seconds < SLOW
+    return logging.DEBUG if well or scope["path"] in _QUIET else logging.INFO
 
 
 def _template(scope: Scope) -> str:
@@ -101,4 +118,4 @@ def _route_on_the_raw_path(scope: Scope) -> None:
 
 
 def _request_id(given: str | None) -> str:
-    return given if given and _ID.fullmatch(given) else str(uuid4())
+    return given if given and _ID.fullmatch(given) else uuid4().hex

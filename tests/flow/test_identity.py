@@ -224,8 +224,7 @@ def test_what_belongs_to_another_tenant_does_not_exist(
     new = {"name": "crawler"}
     account = client.post("/api/v1/service-accounts", headers=theirs, json=new).json()["id"]
     missing = "00000000-0000-4000-8000-000000000000"
-    body: dict[str, Any]
-    for method, url, id, body in [
+    requests: list[tuple[str, str, str, dict[str, Any]]] = [
         ("GET", "/api/v1/users/{}", str(anna.id), {}),
         ("PATCH", "/api/v1/users/{}", str(anna.id), {"active": False}),
         ("POST", "/api/v1/users/{}/password", str(anna.id), {"password": "another horse 2"}),
@@ -233,7 +232,8 @@ def test_what_belongs_to_another_tenant_does_not_exist(
         ("PATCH", "/api/v1/service-accounts/{}", account, {"active": False}),
         ("POST", "/api/v1/service-accounts/{}/rotate", account, {}),
         ("DELETE", "/api/v1/tokens/{}", token, {}),
-    ]:
+    ]
+    for method, url, id, body in requests:
         there = client.request(method, url.format(id), headers=mine, json=body)
         nowhere = client.request(method, url.format(missing), headers=mine, json=body)
         assert there.status_code == nowhere.status_code == 404, (method, url)
