@@ -25,8 +25,8 @@ def tenant_with_admin(core: Core, platform: bool = False) -> Tenant:
 
 
 def person(core: Core, tenant: Tenant, username: str, role: str) -> people.Person:
-    with desk(core.database, core.clock, tenant, TESTER) as open:
-        return people.create(open, username, username, role, HASHED)
+    with desk(core.database, core.clock, tenant, TESTER) as work:
+        return people.create(work, username, username, role, HASHED)
 
 
 def claims(services: Services, tenant: Tenant, role: str = "admin", **other: Any) -> jwt.Claims:

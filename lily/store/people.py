@@ -31,8 +31,12 @@ ADMINS = """
 SELECT id FROM person WHERE tenant = %s AND role = 'admin' AND active ORDER BY id FOR UPDATE
 """
 END_SESSIONS = """
-UPDATE token SET revoked_at = clock_timestamp()
- WHERE tenant = %s AND subject = %s AND kind = 'refresh' AND revoked_at IS NULL
+WITH ending AS (
+  SELECT tenant, id FROM token
+   WHERE tenant = %s AND subject = %s AND kind = 'refresh' AND revoked_at IS NULL
+   ORDER BY id FOR UPDATE)
+UPDATE token t SET revoked_at = clock_timestamp() FROM ending e
+ WHERE t.tenant = e.tenant AND t.id = e.id
 """
 
 

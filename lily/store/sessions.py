@@ -27,14 +27,18 @@ REMEMBER = """
 INSERT INTO token (tenant, id, kind, subject, digest, session, created_at, expires_at)
 VALUES (%(tenant)s, %(id)s, 'refresh', %(subject)s, %(digest)s, %(session)s, %(at)s, %(end)s)
 """
+OWNER = "SELECT subject FROM token WHERE tenant = %s AND digest = %s AND kind = 'refresh'"
 PRESENTED = """
-SELECT id, subject, session, used_at IS NOT NULL, revoked_at IS NOT NULL, expires_at <= now()
-  FROM token WHERE tenant = %s AND digest = %s AND kind = 'refresh' FOR UPDATE
+SELECT id, session, used_at IS NOT NULL, revoked_at IS NOT NULL, expires_at <= now()
+  FROM token WHERE tenant = %s AND digest = %s FOR UPDATE
 """
 USED = "UPDATE token SET used_at = clock_timestamp() WHERE tenant = %s AND id = %s"
 END_SESSION = """
-UPDATE token SET revoked_at = clock_timestamp()
- WHERE tenant = %s AND session = %s AND revoked_at IS NULL
+WITH ending AS (
+  SELECT tenant, id FROM token
+   WHERE tenant = %s AND session = %s AND revoked_at IS NULL ORDER BY id FOR UPDATE)
+UPDATE token t SET revoked_at = clock_timestamp() FROM ending e
+ WHERE t.tenant = e.tenant AND t.id = e.id
 """
 
 
@@ -111,16 +115,16 @@ class Sessions:
         where = self._tenant(token.tenant) if token else NOWHERE
         if token is None or where is NOWHERE:
             raise Unauthenticated(REFRESH_REFUSED)
-        with desk(self._database, self._clock, where, actor) as open:
-            grant = self._exchange(open, token)
+        with desk(self._database, self._clock, where, actor) as work:
+            grant = self._exchange(work, token)
         if grant is None:
             raise Unauthenticated(REFRESH_REFUSED)
         return grant
 
     def logout(self, tenant: Tenant, session: UUID, actor: Actor) -> None:
-        with desk(self._database, self._clock, tenant, actor) as open:
-            self._end(open, session)
-            open.note("LoggedOut", {"session": str(session)})
+        with desk(self._database, self._clock, tenant, actor) as work:
+            self._end(work, session)
+            work.note("LoggedOut", {"session": str(session)})
 
     def confirm(self, caller: Caller, password: str, address: str) -> None:
         """Raise Invalid unless this is the caller's password; guesses count as failed logins."""
@@ -158,14 +162,14 @@ class Sessions:
 
     def _admit(self, tenant: Tenant, proof: Proof, seen: Subject, actor: Actor) -> Grant | None:
         """Issue tokens, unless the subject changed while its secret was being compared."""
-        with desk(self._database, self._clock, tenant, actor) as open:
-            row = open.conn.execute(
+        with desk(self._database, self._clock, tenant, actor) as work:
+            row = work.conn.execute(
                 f"{proof.query} FOR SHARE", [tenant.number, proof.who]
             ).fetchone()
-            if row is None or Subject(*row) != seen or not _active(open):
+            if row is None or Subject(*row) != seen or not _active(work):
                 return None
-            grant = self._issue(open, seen, uuid4(), proof.refreshable)
-            open.note("LoginSucceeded", {"subject": str(seen.id)})
+            grant = self._issue(work, seen, uuid4(), proof.refreshable)
+            work.note("LoginSucceeded", {"subject": str(seen.id)})
             return grant
 
     def _refuse(self, tenant: Tenant, proof: Proof, address: str, actor: Actor) -> None:
@@ -174,13 +178,13 @@ class Sessions:
         if tenant is not NOWHERE:
             record(self._database, self._clock, tenant, actor, "LoginRefused", address=address)
 
-    def _issue(self, open: Desk, subject: Subject, session: UUID, refreshable: bool) -> Grant:
+    def _issue(self, work: Desk, subject: Subject, session: UUID, refreshable: bool) -> Grant:
         """The subject's row is locked: a revocation comes wholly before or wholly after this."""
-        row = open.conn.execute("SELECT clock_timestamp()").fetchone()
+        row = work.conn.execute("SELECT clock_timestamp()").fetchone()
         assert row is not None
         kid, key = self._keys.signing()
-        token = jwt.sign(self._claims(open.tenant, subject, session, row[0]), kid, key)
-        refresh = self._remember(open, subject, session, row[0]) if refreshable else None
+        token = jwt.sign(self._claims(work.tenant, subject, session, row[0]), kid, key)
+        refresh = self._remember(work, subject, session, row[0]) if refreshable else None
         life = int(self._terms.access.total_seconds())
         return Grant(access_token=token, expires_in=life, refresh_token=refresh)
 
@@ -204,10 +208,10 @@ class Sessions:
             platform=subject.platform,
         )
 
-    def _remember(self, open: Desk, subject: Subject, session: UUID, at: datetime) -> str:
-        token = opaque.new(opaque.REFRESH, open.tenant.number)
+    def _remember(self, work: Desk, subject: Subject, session: UUID, at: datetime) -> str:
+        token = opaque.new(opaque.REFRESH, work.tenant.number)
         values = {
-            "tenant": open.tenant.number,
+            "tenant": work.tenant.number,
             "id": uuid4(),
             "subject": subject.id,
             "digest": token.digest,
@@ -215,28 +219,33 @@ class Sessions:
             "at": at,
             "end": at + self._terms.refresh,
         }
-        open.conn.execute(REMEMBER, values)
+        work.conn.execute(REMEMBER, values)
         return token.text
 
-    def _exchange(self, open: Desk, token: opaque.Opaque) -> Grant | None:
-        found = open.conn.execute(PRESENTED, [open.tenant.number, token.digest]).fetchone()
+    def _exchange(self, work: Desk, token: opaque.Opaque) -> Grant | None:
+        """The person is locked before the token, as by whoever ends a person's sessions."""
+        presented = [work.tenant.number, token.digest]
+        owner = work.conn.execute(OWNER, presented).fetchone()
+        if owner is None:
+            return None
+        row = work.conn.execute(
+            f"{PERSON} AND id = %s FOR SHARE", [work.tenant.number, owner[0]]
+        ).fetchone()
+        found = work.conn.execute(PRESENTED, presented).fetchone()
         if found is None:
             return None
-        id, subject, session, used, revoked, over = found
+        id, session, used, revoked, over = found
         if used and not revoked:
-            self._end(open, session)
-            open.note("TokenRevoked", {"session": str(session), "reason": "refreshed twice"})
-        row = open.conn.execute(
-            f"{PERSON} AND id = %s FOR SHARE", [open.tenant.number, subject]
-        ).fetchone()
-        if used or revoked or over or row is None or not _active(open):
+            self._end(work, session)
+            work.note("TokenRevoked", {"session": str(session), "reason": "refreshed twice"})
+        if used or revoked or over or row is None or not _active(work):
             return None
-        open.conn.execute(USED, [open.tenant.number, id])
-        return self._issue(open, Subject(*row), session, True)
+        work.conn.execute(USED, [work.tenant.number, id])
+        return self._issue(work, Subject(*row), session, True)
 
-    def _end(self, open: Desk, session: UUID) -> None:
-        open.conn.execute(END_SESSION, [open.tenant.number, session])
-        revoke(open.conn, session, self._terms.memory)
+    def _end(self, work: Desk, session: UUID) -> None:
+        work.conn.execute(END_SESSION, [work.tenant.number, session])
+        revoke(work.conn, session, self._terms.memory)
 
     def _tenant(self, key: str | int) -> Tenant:
         try:
@@ -245,6 +254,6 @@ class Sessions:
             return NOWHERE
 
 
-def _active(open: Desk) -> bool:
-    row = open.conn.execute(ACTIVE, [open.tenant.number]).fetchone()
+def _active(work: Desk) -> bool:
+    row = work.conn.execute(ACTIVE, [work.tenant.number]).fetchone()
     return bool(row and row[0])

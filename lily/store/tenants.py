@@ -53,9 +53,9 @@ class Usage(msgspec.Struct, frozen=True):
 def create(database: Database, clock: Clock, name: str, admin: Admin, actor: Actor) -> Tenant:
     """A tenant in the shared cell."""
     with database.home() as conn:
-        open = _insert(conn, clock, (name, HOME, "pooled"), admin, actor)
-        write_facts(database, open)
-    return open.tenant
+        work = _insert(conn, clock, (name, HOME, "pooled"), admin, actor)
+        write_facts(database, work)
+    return work.tenant
 
 
 def create_dedicated(
@@ -66,9 +66,9 @@ def create_dedicated(
     with _claimed(url, cell), database.home() as conn:
         sealed = seal.seal(url.encode())
         conn.execute("INSERT INTO cell (name, url) VALUES (%s, %s)", [cell, sealed])
-        open = _insert(conn, clock, (name, cell, "dedicated"), admin, actor)
-    write_facts(database, open)  # the cell is known only now
-    return open.tenant
+        work = _insert(conn, clock, (name, cell, "dedicated"), admin, actor)
+    write_facts(database, work)  # the cell is known only now
+    return work.tenant
 
 
 def first(database: Database, clock: Clock, name: str, admin: Admin, actor: Actor) -> Tenant | None:
@@ -77,9 +77,9 @@ def first(database: Database, clock: Clock, name: str, admin: Admin, actor: Acto
         conn.execute("SELECT pg_advisory_xact_lock(%s)", [BOOTSTRAP])
         if conn.execute("SELECT 1 FROM tenant LIMIT 1").fetchone() is not None:
             return None
-        open = _insert(conn, clock, (name, HOME, "pooled"), admin, actor)
-        write_facts(database, open)
-    return open.tenant
+        work = _insert(conn, clock, (name, HOME, "pooled"), admin, actor)
+        write_facts(database, work)
+    return work.tenant
 
 
 def page(database: Database, after: str, limit: int) -> list[Tenant]:
@@ -105,12 +105,12 @@ def set_state(
     life: timedelta,
 ) -> Tenant:
     """Suspend or resume; what was issued before a suspension is refused for good."""
-    with desk(database, clock, tenant, actor) as open:
-        done = open.conn.execute(STATE, [state, tenant.number, state])
+    with desk(database, clock, tenant, actor) as work:
+        done = work.conn.execute(STATE, [state, tenant.number, state])
         if done.rowcount:
             if state == "suspended":
-                revoke(open.conn, tenant.id, life)
-            open.note("TenantChanged", {"state": state}, {"state": tenant.state})
+                revoke(work.conn, tenant.id, life)
+            work.note("TenantChanged", {"state": state}, {"state": tenant.state})
     return database.tenant(tenant.name)
 
 
@@ -129,10 +129,10 @@ def _insert(
     assert row is not None
     tenant = Tenant(*row)
     conn.execute("SELECT set_config('lily.tenant', %s, true)", [str(tenant.number)])
-    open = Desk(Unit(conn, tenant), actor, clock)
-    open.note("TenantCreated", {"name": name, "isolation": isolation})
-    people.create(open, admin.username, admin.username, "admin", admin.hashed, admin.platform)
-    return open
+    work = Desk(Unit(conn, tenant), actor, clock)
+    work.note("TenantCreated", {"name": name, "isolation": isolation})
+    people.create(work, admin.username, admin.username, "admin", admin.hashed, admin.platform)
+    return work
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from httpx import Client
@@ -9,6 +10,7 @@ from httpx import Client
 from lily.api.app import create_app
 from lily.errors import Unauthenticated, Unavailable
 from lily.settings import Settings
+from lily.store import feed
 from lily.store.database import Database
 from lily.store.revocations import Revocations
 from lily.types import Tenant
@@ -93,6 +95,45 @@ def test_a_deactivated_person_is_refused_everywhere_and_cannot_come_back(
     assert client.post("/api/v1/auth/login", json=body).status_code == 401
     form = {"grant_type": "refresh_token", "refresh_token": grant["refresh_token"]}
     assert client.post("/oauth/token", data=form).status_code == 400
+
+
+def test_no_login_slips_past_a_deactivation(
+    client: Client, core: Core, elsewhere: Services, admin: tuple[Tenant, dict[str, str]]
+) -> None:
+    """Logins and refreshes race with it; whatever was granted is refused afterwards."""
+    tenant, root = admin
+    person(core, tenant, "racer", "viewer")
+    refresh = log_in(client, tenant, "racer")["refresh_token"]
+    body = {"username": "racer", "password": "correct horse 1", "tenant": tenant.name}
+
+    def keep_coming(way: int) -> list[str]:
+        granted: list[str] = []
+        form = {"grant_type": "refresh_token", "refresh_token": refresh}
+        while True:
+            if way == 0:
+                answer = client.post("/oauth/token", data=form)
+            else:
+                answer = client.post("/api/v1/auth/login", json=body)
+            if answer.status_code != 200:
+                assert answer.status_code in (400, 401, 429)
+                return granted
+            granted.append(answer.json()["access_token"])
+            form["refresh_token"] = answer.json()["refresh_token"]
+
+    with ThreadPoolExecutor(3) as pool:
+        racing = [pool.submit(keep_coming, way) for way in range(3)]
+        assert _soon(lambda: kinds_of(core, tenant).count("LoginSucceeded") > 4)
+        done = client.patch("/api/v1/users/racer", headers=root, json={"active": False})
+        assert done.status_code == 200
+        granted = [token for each in racing for token in each.result()]
+    assert len(granted) > 3
+    elsewhere.identity.revocations.poll()
+    assert not any(accepts(elsewhere, bearer(token)) for token in granted)
+
+
+def kinds_of(core: Core, tenant: Tenant) -> list[str]:
+    with core.database.unit(tenant) as unit:
+        return [link.kind for link in feed.after(unit, 0, 1000)]
 
 
 def test_a_changed_role_ends_sessions_and_a_login_right_after_works(

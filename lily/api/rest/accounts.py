@@ -51,8 +51,8 @@ class WithSecret(ServiceAccount):
 def create(body: NewAccount, caller: Manager, services: ServicesDep) -> WithSecret:
     core, secret = services.core, opaque.secret()
     hashed = passwords.hashed(secret)
-    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as open:
-        made = accounts.create(open, body.name, body.role, hashed)
+    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as work:
+        made = accounts.create(work, body.name, body.role, hashed)
     return WithSecret(**_shown(caller, made), client_secret=secret)
 
 
@@ -81,8 +81,8 @@ def change(
     if not wanted:
         raise Invalid("give at least one of role, active")
     core, life = services.core, services.identity.terms.memory
-    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as open:
-        changed = accounts.change(open, _id(account), wanted, life)
+    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as work:
+        changed = accounts.change(work, _id(account), wanted, life)
     services.identity.revocations.poll()
     return ServiceAccount(**_shown(caller, changed))
 
@@ -92,8 +92,8 @@ def rotate(account: Segment, caller: Manager, services: ServicesDep) -> WithSecr
     """A new secret; the old one and what it was issued are refused from now on."""
     core, secret = services.core, opaque.secret()
     hashed = passwords.hashed(secret)
-    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as open:
-        done = accounts.set_secret(open, _id(account), hashed, services.identity.terms.memory)
+    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as work:
+        done = accounts.set_secret(work, _id(account), hashed, services.identity.terms.memory)
     services.identity.revocations.poll()
     return WithSecret(**_shown(caller, done), client_secret=secret)
 

@@ -20,7 +20,7 @@ from lily.api.deps import (
     verified,
 )
 from lily.api.fields import Line, Page, Request, Shown, next_of
-from lily.errors import Forbidden
+from lily.errors import Forbidden, Invalid
 from lily.identity import opaque, roles
 from lily.identity.roles import Role
 from lily.store import people, tokens
@@ -64,15 +64,15 @@ def create(
     text = opaque.new(opaque.PERSONAL, caller.tenant.number)
     core, me = services.core, UUID(caller.subject)
     life = timedelta(days=body.expires_in_days)
-    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as open:
-        people.get(open.unit, me)
-        made = tokens.create(open, me, body.name, text.digest, body.role, life)
+    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as work:
+        people.get(work.unit, me)
+        made = tokens.create(work, me, body.name, text.digest, body.role, life)
     return ShownOnce(**Token.model_validate(made).model_dump(), token=text.text)
 
 
 @router.get("")
 def own(caller: Owner, services: ServicesDep, limit: Limit = 100, after: After = "") -> Page[Token]:
-    start = uuid_of("page", after) if after else UUID(int=0)
+    start = _start(after)
     with services.core.database.home_unit(caller.tenant) as unit:
         found = tokens.page(unit, UUID(caller.subject), start, limit)
     items = [Token.model_validate(token) for token in found]
@@ -84,7 +84,14 @@ def revoke(token: Segment, caller: Owner, services: ServicesDep) -> Response:
     """One of your own; an admin may end anybody's in the tenant."""
     core = services.core
     owner = None if caller.may("users:manage") else UUID(caller.subject)
-    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as open:
-        tokens.end(open, uuid_of("token", token), owner, services.identity.terms.memory)
+    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as work:
+        tokens.end(work, uuid_of("token", token), owner, services.identity.terms.memory)
     services.identity.revocations.poll()
     return Response(status_code=204)
+
+
+def _start(after: str) -> UUID:
+    try:
+        return UUID(after) if after else UUID(int=0)
+    except ValueError:
+        raise Invalid("must be `next` of the page before", "after") from None

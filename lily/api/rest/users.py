@@ -64,9 +64,9 @@ def create(body: NewUser, caller: Manager, services: ServicesDep) -> User:
     passwords.check_rules(password, body.username)
     hashed = passwords.hashed(password)
     core = services.core
-    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as open:
+    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as work:
         name = body.name or body.username
-        return User.model_validate(people.create(open, body.username, name, body.role, hashed))
+        return User.model_validate(people.create(work, body.username, name, body.role, hashed))
 
 
 @router.get("")
@@ -90,8 +90,8 @@ def change_own_password(
     old = body.old_password.get_secret_value()
     services.identity.sessions.confirm(caller, old, address_of(request))
     hashed = passwords.hashed(new)
-    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as open:
-        people.set_password(open, me, hashed, services.identity.terms.memory)
+    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as work:
+        people.set_password(work, me, hashed, services.identity.terms.memory)
     services.identity.revocations.poll()
     return Response(status_code=204)
 
@@ -110,9 +110,9 @@ def change(user: Segment, body: UserChange, caller: Manager, services: ServicesD
     if not wanted:
         raise Invalid("give at least one of name, role, active")
     core = services.core
-    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as open:
-        person = _changeable(open.unit, user, caller)
-        changed = people.change(open, person.id, wanted, services.identity.terms.memory)
+    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as work:
+        person = _changeable(work.unit, user, caller)
+        changed = people.change(work, person.id, wanted, services.identity.terms.memory)
     services.identity.revocations.poll()
     return User.model_validate(changed)
 
@@ -128,8 +128,8 @@ def reset_password(
         person = _changeable(unit, user, caller)
     passwords.check_rules(password, person.username)
     hashed = passwords.hashed(password)
-    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as open:
-        people.set_password(open, person.id, hashed, services.identity.terms.memory)
+    with desk(core.database, core.clock, caller.tenant, actor_of(caller)) as work:
+        people.set_password(work, person.id, hashed, services.identity.terms.memory)
     services.identity.revocations.poll()
     return Response(status_code=204)
 
