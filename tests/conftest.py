@@ -1,19 +1,27 @@
 """Real parts for every test: one PostgreSQL for the session, a fresh tenant for each test."""
 
+from __future__ import annotations
+
 import itertools
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+
 from lily.settings import Settings
 from lily.store.embedded import Server, stop
 from lily.store.migrate import migrate
 from lily.types import Tenant
 from lily.wiring import Core
 from lily.wiring import core as build_core
+
+if TYPE_CHECKING:
+    from tests.flow.people import Person
+    from tests.live import Live
 
 _names = itertools.count(1)
 
@@ -72,3 +80,20 @@ def new_tenant(core: Core, cell: str = "home") -> Tenant:
             "INSERT INTO tenant (id, name, cell) VALUES (%s, %s, %s)", [uuid4(), name, cell]
         )
     return core.database.tenant(name)
+
+
+@pytest.fixture(scope="session")
+def live(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """A running Lily with its own database; started once, when the first test asks for it."""
+    from tests.live import live_lily
+
+    with live_lily(server, tmp_path_factory.mktemp("live")) as running:
+        yield running
+
+
+@pytest.fixture
+def api(live: Live) -> Person:
+    """The admin of a fresh tenant, on the running Lily."""
+    from tests.flow.people import admin
+
+    return admin(live.core, live.one)
