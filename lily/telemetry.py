@@ -88,8 +88,10 @@ def configure(level: str = "info", style: Format = "auto", to: TextIO | None = N
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for chatty in ("py4j", "asyncio", "psycopg.pool", "uvicorn.error"):
+    for chatty in ("py4j", "asyncio", "uvicorn.error"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    # A pool repeats itself many times a second while the database restarts.
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     for own_handlers in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logging.getLogger(own_handlers).handlers.clear()
         logging.getLogger(own_handlers).propagate = True

@@ -1,14 +1,11 @@
 """`lily asset`: read and change single assets."""
 
-import json
-import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from lily.cli import options, show
+from lily.cli import documents, options, show
 from lily.cli.client import connect, segment
-from lily.cli.failures import USAGE, Failure
 
 app = typer.Typer(help="Get, put, delete, restore and explore assets.", no_args_is_help=True)
 
@@ -39,7 +36,7 @@ def put(
     as_json: options.AsJson = False,
 ) -> None:
     """Send an observation of an asset, and show the asset as it then is."""
-    body = _parsed(document)
+    body = documents.read(document)
     show.record(connect(home, url, token).post(ROUTE, body), as_json)
 
 
@@ -53,7 +50,7 @@ def edit(
     as_json: options.AsJson = False,
 ) -> None:
     """Change fields of an asset as a person; that wins over what sources say."""
-    body = _parsed(document)
+    body = documents.read(document)
     show.record(connect(home, url, token).patch(f"{ROUTE}/{segment(asset)}", body), as_json)
 
 
@@ -108,18 +105,3 @@ def children(
     """List what lies directly below an asset."""
     pages = connect(home, url, token).pages(f"{ROUTE}/{segment(asset)}/children", limit)
     show.rows(list(pages), COLUMNS, as_json)
-
-
-def _parsed(document: str) -> Any:
-    """JSON given in place, in a file, or on standard input."""
-    try:
-        if document == "-":
-            return json.load(sys.stdin)
-        if document.startswith("@"):
-            with open(document[1:], encoding="utf-8") as file:
-                return json.load(file)
-        return json.loads(document)
-    except OSError as cause:
-        raise Failure(f"{document[1:]} cannot be read: {cause.strerror}.", USAGE) from cause
-    except ValueError as cause:
-        raise Failure(f"This is not JSON: {cause}. Quote it with '…'.", USAGE) from cause

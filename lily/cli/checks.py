@@ -186,7 +186,8 @@ def ready(answer: tuple[int, str]) -> Finding:
     status, reason = answer
     if status == 200:
         return ok("ready", "Lily is ready.")
-    return failed("ready", f"Lily is not ready: {reason or f'status {status}'}.", "See above.")
+    said = reason.rstrip(".") or f"status {status}"
+    return failed("ready", f"Lily is not ready: {said}.", "See the checks above, or wait.")
 
 
 def _java_version() -> str | None:

@@ -148,11 +148,11 @@ def sentence(status: int, answer: object) -> str:
     if not isinstance(answer, dict):
         text = str(answer or "").strip()[:200] or "it gave no reason"
         return f"The API refused with status {status}: {text}"
-    said = str(answer.get("detail") or answer.get("title") or f"status {status}").rstrip(".")
+    said = str(answer.get("detail") or answer.get("title") or "").rstrip(".")
     fields = [_field(error) for error in answer.get("errors") or [] if isinstance(error, dict)]
-    unsaid = "; ".join(field for field in fields if field and field not in said)
-    said = f"{said}: {unsaid}." if unsaid else f"{said}."
-    return f"{said} {CURES.get(status, '')}".strip()
+    unsaid = "; ".join(field for field in fields if field and field not in said).rstrip(".")
+    text = ": ".join(part for part in (said, unsaid) if part) or f"The API answered {status}"
+    return f"{text}. {CURES.get(status, '')}".strip()
 
 
 def _field(error: Mapping[str, object]) -> str:

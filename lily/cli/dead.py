@@ -1,18 +1,18 @@
 """`lily dead`: observations that could not be processed."""
 
-import json
 from typing import Annotated
 
 import typer
 
-from lily.cli import options, show
-from lily.cli.client import Client, connect, segment
+from lily.cli import documents, options, show
+from lily.cli.client import connect, segment
 from lily.cli.failures import USAGE, Failure
 
 app = typer.Typer(help="List, inspect, fix, replay and drop dead letters.", no_args_is_help=True)
 
 ROUTE = "/api/v1/dead-letters"
 COLUMNS = ("id", "at", "stage", "plugin", "key", "state", "reason")
+EVERY = 1_000_000
 Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...")]
 All = Annotated[bool, typer.Option("--all", help="Every parked one.")]
 
@@ -54,12 +54,21 @@ def replay(
     as_json: options.AsJson = False,
 ) -> None:
     """Send dead letters through the pipeline again; each has one effect however often replayed."""
-    if everything and not letters:
-        counts = _replay_all(connect(home, url, token))
-        told = f"Replayed {counts['replayed']}; {counts['unreadable']} need a fix."
-        show.answer(counts, as_json, told)
-        return
-    _settle("replay", letters, everything, home, url, token, as_json)
+    _chosen("replay", letters, everything)
+    client = connect(home, url, token)
+    wanted: dict[str, object] = {"ids": letters} if letters else {"filter": {"state": "parked"}}
+    total = {"replayed": 0, "skipped": 0, "unreadable": 0}
+    more = True
+    while more:
+        answer = client.post(f"{ROUTE}/replay", wanted)
+        total = {name: count + answer[name] for name, count in total.items()}
+        more = answer["more"]
+    show.answer(
+        total,
+        as_json,
+        f"Replayed {total['replayed']}; {total['skipped']} were not parked or do not exist,"
+        f" {total['unreadable']} cannot be read and need `lily dead fix`.",
+    )
 
 
 @app.command()
@@ -72,51 +81,29 @@ def drop(
     as_json: options.AsJson = False,
 ) -> None:
     """Give dead letters up."""
-    _settle("drop", letters, everything, home, url, token, as_json)
+    _chosen("drop", letters, everything)
+    client = connect(home, url, token)
+    ids = letters or [str(item["id"]) for item in client.pages(ROUTE, EVERY, state="parked")]
+    for letter in ids:
+        client.post(f"{ROUTE}/{segment(letter)}/drop")
+    show.answer({"dropped": ids}, as_json, f"Dropped {len(ids)}.")
 
 
 @app.command()
 def fix(
     letter: Annotated[str, typer.Argument(metavar="ID")],
-    document: Annotated[str, typer.Argument(help="The corrected observation, as JSON.")],
+    document: Annotated[str, typer.Argument(help="What it should have been: JSON, @file or -.")],
     home: options.Home = None,
     url: options.Url = None,
     token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Replace what was sent, and replay it."""
-    try:
-        raw = json.loads(document)
-    except ValueError as cause:
-        raise Failure(f"This is not JSON: {cause}. Quote it with '…'.", USAGE) from cause
+    """Replay a dead letter with what the observation should have been."""
+    body = {"observation": documents.read(document)}
     path = f"{ROUTE}/{segment(letter)}/replay"
-    show.record(connect(home, url, token).post(path, {"observation": raw}), as_json)
+    show.record(connect(home, url, token).post(path, body), as_json)
 
 
-def _replay_all(client: Client) -> dict[str, int]:
-    """A thousand at a time, until none is left that can be read."""
-    replayed = 0
-    while True:
-        answer = client.post(f"{ROUTE}/replay", {"filter": {}})
-        replayed += answer["replayed"]
-        if not answer["more"]:
-            return {"replayed": replayed, "unreadable": answer["unreadable"]}
-
-
-def _settle(
-    verb: str,
-    letters: list[str] | None,
-    everything: bool,
-    home: options.Home,
-    url: options.Url,
-    token: options.Token,
-    as_json: bool,
-) -> None:
-    if not letters and not everything:
+def _chosen(verb: str, letters: list[str] | None, everything: bool) -> None:
+    if bool(letters) == everything:
         raise Failure(f"Say which: lily dead {verb} ID…, or --all.", USAGE)
-    client = connect(home, url, token)
-    ids = letters or [str(i["id"]) for i in client.pages(ROUTE, 1_000_000, state="parked")]
-    for letter in ids:
-        client.post(f"{ROUTE}/{segment(letter)}/{verb}")
-    past = {"replay": "Replayed", "drop": "Dropped"}[verb]
-    show.answer({verb: ids}, as_json, f"{past} {len(ids)}.")

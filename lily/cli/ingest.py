@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from lily.cli.records import Record, read
 LIST_LIMIT = 1000
 BYTE_LIMIT = 4_000_000
 SHOWN = 20
+ITEM = re.compile(r"\[(\d+)\]\.?(.*)")
 
 
 def ingest(
@@ -95,7 +97,12 @@ def send(client: Client, batch: list[Record], tally: Tally, wait: bool) -> None:
         before = f"{tally.accepted} were accepted before line {batch[0].line}."
         raise Failure(f"{sentence(status, answer)} {before}", from_status(status))
     if status >= 400:
-        _whole(client, batch, tally, wait, sentence(status, answer))
+        each = by_item(answer)
+        if len(each) == len(batch):
+            for number, record in enumerate(batch):
+                tally.refuse(record.line, each.get(number, "refused"))
+        else:
+            _halve(client, batch, tally, wait, sentence(status, answer))
         return
     outcomes = answer.get("items", []) if isinstance(answer, dict) else []
     for number, record in enumerate(batch):
@@ -106,7 +113,19 @@ def send(client: Client, batch: list[Record], tally: Tally, wait: bool) -> None:
             tally.accepted += 1
 
 
-def _whole(client: Client, batch: list[Record], tally: Tally, wait: bool, reason: str) -> None:
+def by_item(problem: Any) -> dict[int, str]:
+    """Reasons of a refused list by item, from fields such as `[3].asset_name`."""
+    reasons: dict[int, str] = {}
+    for error in problem.get("errors") or [] if isinstance(problem, dict) else []:
+        found = ITEM.match(str(error.get("field")))
+        if found is not None:
+            number, field = int(found[1]), found[2]
+            said = f"{field}: {error.get('message')}" if field else str(error.get("message"))
+            reasons[number] = f"{reasons[number]}; {said}" if number in reasons else said
+    return reasons
+
+
+def _halve(client: Client, batch: list[Record], tally: Tally, wait: bool, reason: str) -> None:
     """A list was refused as a whole: halve it until the guilty ones stand alone."""
     if len(batch) == 1:
         tally.refuse(batch[0].line, reason)

@@ -12,6 +12,7 @@ FILE_LIMIT = 10_000_000
 KEPT = 3
 COLOURS = {"serve": "cyan", "pipeline": "magenta", "work": "blue", "postgres": "green"}
 LEVELS = {"warning": "yellow", "error": "red", "critical": "red"}
+HEALTH = {"/healthz", "/readyz", "/metrics"}  # asked all the time, by us and by others
 HIDDEN = {"time", "level", "logger", "event", "exception", "role"}
 
 
@@ -85,6 +86,8 @@ class Output:
             return None
         if not isinstance(line, dict) or line.get("level") == "debug" or "event" not in line:
             return None
+        if line.get("route") in HEALTH:
+            return None
         if not self._pretty:
             return msgspec.json.encode({"role": name, **line}).decode()
         return pretty(name, line)
@@ -99,10 +102,18 @@ def pretty(name: str, line: dict[str, object]) -> str:
     parts = [
         typer.style(str(line.get("time", ""))[11:19], dim=True),
         typer.style(f"{name:<9}", fg=colour),
-        typer.style(str(line["event"]), fg=LEVELS.get(level)),
+        typer.style(" ".join(str(line["event"]).split()), fg=LEVELS.get(level)),
         typer.style(rest, dim=True),
     ]
     shown = " ".join(part for part in parts if part)
     if isinstance(last, list):
-        shown += "".join(f"\n    {text}" for text in last[-5:])
+        shown += "".join(f"\n    {_brief(str(text))}" for text in last[-5:])
     return shown
+
+
+def _brief(text: str) -> str:
+    """A last line of a child: only what happened, if it is a log line."""
+    try:
+        return str(msgspec.json.decode(text)["event"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return text

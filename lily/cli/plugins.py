@@ -1,22 +1,17 @@
 """`lily plugins`: what is installed."""
 
 from lily.cli import options, show
+from lily.cli.client import connect
 
-GROUPS = ("hook",)
+COLUMNS = ("kind", "name", "package", "version", "summary", "problem")
 
 
-def plugins(as_json: options.AsJson = False) -> None:
+def plugins(
+    limit: options.Limit = 100,
+    home: options.Home = None,
+    url: options.Url = None,
+    token: options.Token = None,
+    as_json: options.AsJson = False,
+) -> None:
     """List the installed plug-ins. Installed is not enabled: a connection enables one."""
-    from importlib.metadata import entry_points
-
-    items = [
-        {
-            "kind": kind,
-            "name": found.name,
-            "package": f"{found.dist.name} {found.dist.version}" if found.dist else "",
-            "class": found.value,
-        }
-        for kind in GROUPS
-        for found in sorted(entry_points(group=f"lily.{kind}s"), key=lambda found: found.name)
-    ]
-    show.rows(items, ("kind", "name", "package", "class"), as_json)
+    show.rows(list(connect(home, url, token).pages("/api/v1/plugins", limit)), COLUMNS, as_json)

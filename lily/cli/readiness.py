@@ -8,6 +8,7 @@ from threading import Event
 
 ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 PATIENCE = 60.0
+PAUSE = 0.5
 
 
 def probe(host: str, port: int, path: str, seconds: float = 2.0) -> tuple[int, str]:
@@ -39,15 +40,17 @@ def follow(host: str, port: int, began: float, stop: Event, say: Callable[[str],
         if now > complain:
             complain = now + PATIENCE
             say(f"Still not ready after {now - began:.0f} s: {reason or f'status {status}'}")
-        stop.wait(0.25)
+        stop.wait(PAUSE)
 
 
 def _reason(body: bytes) -> str:
-    """What a problem document says."""
+    """What an answer that is not a success says."""
     try:
         document = json.loads(body)
     except ValueError:
         return ""
     if not isinstance(document, dict):
         return ""
-    return str(document.get("detail") or document.get("reason") or "")
+    reasons = document.get("reasons")
+    said = " ".join(map(str, reasons)) if isinstance(reasons, list) else document.get("detail")
+    return str(said or "")

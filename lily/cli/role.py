@@ -1,10 +1,11 @@
 """What every role process does around its work: logs, signals, and following its parent."""
 
+import os
 import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from lily.store.database import Role
     from lily.wiring import Core
 
+ALONE = 20.0
 SAME_SIGNAL = 0.5  # a terminal and a wrapper such as make may both pass on one Ctrl-C
 
 
@@ -23,10 +25,22 @@ def begin(settings: "Settings", parent: int | None) -> Event:
     from lily import telemetry
     from lily.cli import processes
 
+    telemetry.configure(settings.log_level, settings.log_format)
+    stop = stop_on_signal()
     if parent is not None:
         processes.follow_parent(parent)
-    telemetry.configure(settings.log_level, settings.log_format)
-    return stop_on_signal()
+        Thread(target=_end_alone, args=(stop, parent), name="end-alone", daemon=True).start()
+    return stop
+
+
+def _end_alone(stop: Event, parent: int) -> None:
+    """With the supervisor gone nobody insists that we stop, so we do it ourselves."""
+    from lily.cli import processes
+
+    stop.wait()
+    time.sleep(ALONE)
+    if os.getppid() != parent:
+        processes.sweep(os.getsid(0))
 
 
 def stop_on_signal(again: Callable[[], None] = lambda: None) -> Event:

@@ -9,7 +9,7 @@ from lily.cli.client import connect, segment
 
 app = typer.Typer(help="Create, list, suspend and resume tenants.", no_args_is_help=True)
 
-COLUMNS = ("name", "id", "number", "isolation", "state", "created_at")
+COLUMNS = ("name", "id", "number", "isolation", "state")
 
 
 @app.command()
@@ -23,10 +23,10 @@ def create(
     token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Create a tenant, pooled unless it gets a database of its own."""
+    """Create a tenant and its admin, whose password is shown this once."""
     wanted: dict[str, object] = {"name": name}
     if database:
-        wanted |= {"isolation": "dedicated", "database": database}
+        wanted |= {"isolation": "dedicated", "database_url": database}
     show.record(connect(home, url, token).post("/api/v1/tenants", wanted), as_json)
 
 

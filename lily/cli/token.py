@@ -9,13 +9,13 @@ from lily.cli.client import connect, segment
 
 app = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True)
 
-COLUMNS = ("id", "name", "role", "created_at", "expires_at", "used_at", "revoked_at")
+COLUMNS = ("id", "name", "role", "created_at", "expires_at")
 
 
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(help="What it is for.")],
-    days: Annotated[int | None, typer.Option(min=1, help="Days until it expires.")] = None,
+    days: Annotated[int | None, typer.Option(min=1, help="Days it lives, else 90.")] = None,
     role: Annotated[str | None, typer.Option(help="Weaker than your own, if given.")] = None,
     home: options.Home = None,
     url: options.Url = None,
@@ -23,7 +23,7 @@ def create(
     as_json: options.AsJson = False,
 ) -> None:
     """Create a token; it is shown this once."""
-    wanted = {"name": name, "role": role, "expires_in": days and days * 86400}
+    wanted = {"name": name, "role": role, "expires_in_days": days}
     given = {key: value for key, value in wanted.items() if value is not None}
     made = connect(home, url, token).post("/api/v1/tokens", given)
     show.answer(made, as_json, str(made.get("token", made)))

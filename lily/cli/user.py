@@ -17,7 +17,7 @@ Role = Annotated[str, typer.Option(help="admin, steward, editor, viewer or inges
 def create(
     username: str,
     role: Role = "viewer",
-    name: Annotated[str, typer.Option(help="Full name.")] = "",
+    name: Annotated[str | None, typer.Option(help="Full name.")] = None,
     password: Annotated[str | None, typer.Option(help="Asked for when absent.")] = None,
     home: options.Home = None,
     url: options.Url = None,

@@ -119,5 +119,18 @@ def presence(core: Holder, role: str) -> Iterator[Presence]:
 def alive(database: Database, role: str | None = None) -> list[Process]:
     """The processes that beat a moment ago."""
     with database.home() as conn:
-        rows = conn.execute(ALIVE).fetchall()
-    return [Process(*row) for row in rows if role is None or row[1] == role]
+        found = [Process(*row) for row in conn.execute(ALIVE)]
+    return [each for each in found if role in (None, each.role) and not _known_dead(each)]
+
+
+def _known_dead(process: Process) -> bool:
+    """A process of this machine that was killed is gone at once, not when its beat grows old."""
+    if process.host != socket.gethostname():
+        return False
+    try:
+        os.kill(process.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -1,5 +1,8 @@
 """What every role does: be seen, keep its loops alive, and know how far the log is behind."""
 
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from threading import Event, Thread
@@ -102,3 +105,17 @@ def _count(core: Core, role: str) -> int:
         row = conn.execute("SELECT count(*) FROM process WHERE role = %s", [role]).fetchone()
     assert row is not None
     return int(row[0])
+
+
+def test_a_killed_process_of_this_machine_is_gone_at_once(core: Core) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as short:
+        short.wait()
+    with core.database.home() as conn:
+        conn.execute(
+            "INSERT INTO process VALUES (gen_random_uuid(), 'killed', %s, %s, now(), now(), '{}'),"
+            " (gen_random_uuid(), 'killed', 'another-machine', %s, now(), now(), '{}')",
+            [socket.gethostname(), short.pid, short.pid],
+        )
+    assert [process.host for process in alive(core.database, "killed")] == ["another-machine"]
+    with core.database.home() as conn:
+        conn.execute("DELETE FROM process WHERE role = 'killed'")

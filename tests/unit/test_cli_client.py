@@ -243,16 +243,34 @@ def test_ingest_halves_a_list_that_was_refused_as_a_whole(api: Api, lily: Lily) 
     assert "4 of 5 accepted." in out
 
 
+def test_ingest_reads_the_reason_of_each_item_of_a_refused_list(api: Api, lily: Lily) -> None:
+    errors = [{"field": f"[{n}].asset_name", "message": f"wrong {n}"} for n in range(2)]
+    api.routes["POST /api/v1/metadata"] = (422, {"detail": "Bad.", "errors": errors})
+    (lily.home / "x.ndjson").write_text('{"a": 1}\n{"a": 2}\n')
+    _, out, _ = lily("ingest", str(lily.home / "x.ndjson"), "--json")
+    assert [(e["line"], e["reason"]) for e in json.loads(out)["errors"]] == [
+        (1, "asset_name: wrong 0"),
+        (2, "asset_name: wrong 1"),
+    ]
+    assert len(api.seen) == 2
+
+
 def test_ingest_of_a_missing_file_is_one_sentence(lily: Lily) -> None:
     code, _, err = lily("ingest", "nowhere.json")
     assert code == 2
     assert "nowhere.json cannot be read" in err
 
 
-def test_dead_letters_are_replayed_all_at_once(api: Api, lily: Lily) -> None:
-    api.routes["GET /api/v1/dead-letters"] = (200, {"items": [{"id": "d1"}], "next": None})
-    api.routes["POST /api/v1/dead-letters/d1/replay"] = (200, {})
-    assert lily("dead", "replay", "--all")[0] == 0
+def test_dead_letters_are_replayed_until_none_is_left(api: Api, lily: Lily) -> None:
+    counts = {"replayed": 2, "skipped": 0, "unreadable": 1}
+    answers: Iterator[Answer] = iter(
+        [(200, {**counts, "more": True}), (200, {**counts, "more": False})]
+    )
+    api.routes["POST /api/v1/dead-letters/replay"] = lambda _: next(answers)
+    code, out, _ = lily("dead", "replay", "--all", "--json")
+    assert code == 0
+    assert json.loads(out) == {"replayed": 4, "skipped": 0, "unreadable": 2}
+    assert api.seen[-1][1] == {"filter": {"state": "parked"}}
     assert lily("dead", "replay")[0] == 2
 
 

@@ -49,7 +49,7 @@ def test_a_line_says_when_what_and_whose() -> None:
 def test_lines_of_libraries_look_the_same_and_bad_values_do_not_break_them() -> None:
     stream = io.StringIO()
     telemetry.configure("info", "json", stream)
-    logging.getLogger("uvicorn.error").info("started on %s", 8585)
+    logging.getLogger("uvicorn.error").warning("started on %s", 8585)
     telemetry.logger("lily.test").info("odd", value=object(), raw=b"\xff")
     first, second = map(json.loads, stream.getvalue().splitlines())
     assert first["event"] == "started on 8585"
