@@ -104,6 +104,19 @@ def restore(known: Known, who: Who, now: datetime) -> Outcome:
     return Outcome(facts, True)
 
 
+def unmark(known: Known, who: Who, now: datetime) -> Outcome:
+    """Bring back what was deleted with its container."""
+    before = known.asset
+    assert before is not None
+    after = known.asset = msgspec.structs.replace(
+        before, deleted_by=None, deleted_at=None,
+        expires_at=None if before.archived_at else expiry(before.details, before.observed_at),
+    )  # fmt: skip
+    facts = changes(before, after, who.name, who.cause, now, who.traceparent)
+    _stamp(after, facts, who, now)
+    return Outcome(facts, True)
+
+
 def expire(known: Known, who: Who, now: datetime) -> Outcome:
     """Do what the retention policy says; nothing twice, so the date goes."""
     before = known.asset

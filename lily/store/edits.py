@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
@@ -28,15 +28,16 @@ WITHDRAW = (
     " WHERE tenant = %s AND guid = %s AND tag = %s AND origin = %s AND by = %s"
 )
 BURY = (
-    "INSERT INTO tombstone (tenant, guid, observed_at, at, by) VALUES (%s, %s, %s, %s, %s)"
+    "INSERT INTO tombstone (tenant, guid, observed_at, at, by)"
+    " SELECT %s, guid, %s, %s, %s FROM unnest(%s::uuid[]) AS guid"
     " ON CONFLICT (tenant, guid) DO UPDATE"
     " SET observed_at = excluded.observed_at, at = excluded.at, by = excluded.by"
 )
 REMOVE = (
-    "DELETE FROM asset_source WHERE tenant = %s AND guid = %s",
-    "DELETE FROM asset_alias WHERE tenant = %s AND guid = %s",
-    "DELETE FROM tag_assignment WHERE tenant = %s AND guid = %s",
-    "DELETE FROM asset WHERE tenant = %s AND guid = %s",
+    "DELETE FROM asset_source WHERE tenant = %s AND guid = ANY(%s)",
+    "DELETE FROM asset_alias WHERE tenant = %s AND guid = ANY(%s)",
+    "DELETE FROM tag_assignment WHERE tenant = %s AND guid = ANY(%s)",
+    "DELETE FROM asset WHERE tenant = %s AND guid = ANY(%s)",
 )
 TRIES = 6
 
@@ -103,7 +104,7 @@ class Edits:
             with self._database.unit(tenant) as unit:
                 known = _locked(unit, given, versions)
                 assert known.asset is not None
-                remove(unit, known.asset, who, self._clock)
+                remove(unit, [known.asset], who, self._clock)
 
         patiently(attempt)
 
@@ -139,14 +140,15 @@ def patiently(attempt: Callable[[], T]) -> T:
     raise Unavailable("Too many writers want this asset at the same time.")
 
 
-def remove(unit: Unit, asset: Asset, who: Who, clock: Clock) -> None:
-    """Take an asset out for good, in this transaction; its row is locked."""
+def remove(unit: Unit, gone: Sequence[Asset], who: Who, clock: Clock) -> None:
+    """Take assets out for good, in this transaction; their rows are locked."""
     now = clock.now()
     number = unit.tenant.number
+    guids = [asset.guid for asset in gone]
     for step in REMOVE:
-        unit.conn.execute(step, [number, asset.guid])
-    unit.conn.execute(BURY, [number, asset.guid, now, now, who.name])
-    feed.record(unit, [rules.purged(asset, who, now)])
+        unit.conn.execute(step, [number, guids])
+    unit.conn.execute(BURY, [number, now, now, who.name, guids])
+    feed.record(unit, [rules.purged(asset, who, now) for asset in gone])
 
 
 def _locked(unit: Unit, given: str, versions: frozenset[int] | None) -> Known:
