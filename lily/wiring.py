@@ -1,11 +1,13 @@
 """Settings to objects. The only place that knows which implementation stands behind what."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 from lily.clock import Clock, SystemClock
+from lily.errors import Unavailable
 from lily.identity import passwords
 from lily.identity.actor import Actor
 from lily.identity.verifier import Verifier
@@ -87,6 +89,8 @@ class Identity:
     follower: Follower
 
     def start(self) -> None:
+        with suppress(Unavailable):  # the follower keeps trying
+            self.keys.ensure()
         self.follower.start()
 
     def stop(self) -> None:
@@ -153,15 +157,15 @@ class Services:
 def identity(core: Core) -> Identity:
     settings = core.settings
     terms = Terms(
-        issuer=settings.url,
         access=timedelta(seconds=settings.access_token_seconds),
         refresh=timedelta(seconds=settings.refresh_token_seconds),
     )
-    keys = Keyring(core.database, core.seal, terms.access)
+    named = settings.public_url is not None
+    keys = Keyring(core.database, core.seal, terms.access, settings.url, named)
     revocations = Revocations(core.database)
     sessions = Sessions(core.database, keys, core.clock, terms)
     directory = Directory(core.database)
-    verifier = Verifier(keys, revocations, directory, core.clock, terms.issuer)
+    verifier = Verifier(keys, revocations, directory, core.clock)
     follower = Follower([revocations.poll, keys.refresh])
     refusals = Refusals(core.database, core.clock)
     return Identity(keys, revocations, sessions, verifier, refusals, terms, follower)

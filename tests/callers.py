@@ -33,7 +33,7 @@ def claims(services: Services, tenant: Tenant, role: str = "admin", **other: Any
     """Of somebody who is logged in; `other` changes single claims."""
     now = services.core.clock.now()
     given: dict[str, Any] = {
-        "iss": services.identity.terms.issuer,
+        "iss": services.identity.keys.signing().issuer,
         "aud": jwt.AUDIENCE,
         "exp": int(now.timestamp()) + 600,
         "nbf": int(now.timestamp()),
@@ -51,7 +51,7 @@ def claims(services: Services, tenant: Tenant, role: str = "admin", **other: Any
 
 def minted(services: Services, tenant: Tenant, role: str = "admin", **other: Any) -> str:
     """A good token for a role."""
-    return jwt.sign(claims(services, tenant, role, **other), *services.identity.keys.signing())
+    return jwt.sign(claims(services, tenant, role, **other), services.identity.keys.signing())
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -20,7 +20,16 @@ LONGEST = 4096  # characters; ours have about 900
 
 REFUSAL = "The token is missing, not valid, expired or revoked. Log in again."
 
-PublicKey = Callable[[str], RSAKey | None]
+
+class Key(msgspec.Struct, frozen=True):
+    """A key of ours, and in whose name it signs."""
+
+    kid: str
+    key: RSAKey
+    issuer: str
+
+
+KeyOf = Callable[[str], Key | None]
 
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,25 +50,24 @@ class Claims(msgspec.Struct, frozen=True, kw_only=True):
     platform: bool = False
 
 
-def sign(claims: Claims, kid: str, key: RSAKey) -> str:
-    header = {"alg": ALGORITHM, "typ": TYPE, "kid": kid}
-    return jwt.encode(header, msgspec.to_builtins(claims), key, algorithms=[ALGORITHM])
+def sign(claims: Claims, key: Key) -> str:
+    header = {"alg": ALGORITHM, "typ": TYPE, "kid": key.kid}
+    return jwt.encode(header, msgspec.to_builtins(claims), key.key, algorithms=[ALGORITHM])
 
 
-def verify(token: str, key_of: PublicKey, issuer: str, now: datetime) -> Claims:
+def verify(token: str, key_of: KeyOf, now: datetime) -> Claims:
     """The claims of a token that is ours and in time; every refusal reads the same."""
     try:
         claims = _claims(token, key_of)
     except (JoseError, msgspec.ValidationError, ValueError, TypeError, KeyError) as cause:
         raise Unauthenticated(REFUSAL) from cause
     at = now.timestamp()
-    ours = claims.iss == issuer and claims.aud == AUDIENCE
-    if not ours or at >= claims.exp or max(claims.nbf, claims.iat) > at + LEEWAY:
+    if at >= claims.exp or max(claims.nbf, claims.iat) > at + LEEWAY:
         raise Unauthenticated(REFUSAL)
     return claims
 
 
-def _claims(token: str, key_of: PublicKey) -> Claims:
+def _claims(token: str, key_of: KeyOf) -> Claims:
     if len(token) > LONGEST:
         raise ValueError("too long for one of ours")
     header: dict[str, Any] = dict(jws.extract_compact(token.encode("ascii")).headers())
@@ -70,4 +78,8 @@ def _claims(token: str, key_of: PublicKey) -> Claims:
     key = key_of(kid)
     if key is None:
         raise ValueError("not our key")
-    return msgspec.convert(jwt.decode(token, key, algorithms=[ALGORITHM]).claims, Claims)
+    signed = jwt.decode(token, key.key, algorithms=[ALGORITHM])
+    claims = msgspec.convert(signed.claims, Claims)
+    if claims.iss != key.issuer or claims.aud != AUDIENCE:
+        raise ValueError("not for us")
+    return claims

@@ -6,8 +6,8 @@ from typing import Protocol
 from uuid import UUID
 
 import msgspec
-from joserfc.jwk import RSAKey
 
+from lily.identity.jwt import Key
 from lily.types import Tenant
 
 
@@ -25,7 +25,7 @@ class Bearer(msgspec.Struct, frozen=True):
 
 
 class Keys(Protocol):
-    def public(self, kid: str) -> RSAKey | None: ...
+    def known(self, kid: str) -> Key | None: ...
 
 
 class Revocations(Protocol):

@@ -42,14 +42,12 @@ class Verifier:
         revocations: Revocations,
         directory: Directory,
         clock: Clock,
-        issuer: str,
         size: int = CACHED,
     ) -> None:
         self._keys = keys
         self._revocations = revocations
         self._directory = directory
         self._clock = clock
-        self._issuer = issuer
         self._size = size
         self._seen: OrderedDict[bytes, Verified] = OrderedDict()
         self._lock = Lock()
@@ -97,7 +95,7 @@ class Verifier:
 
     def _access(self, token: str) -> Verified:
         now = self._clock.now()
-        claims = jwt.verify(token, self._keys.public, self._issuer, now)
+        claims = jwt.verify(token, self._keys.known, now)
         ids = (claims.jti, claims.sid, claims.sub, claims.tenant)
         tenant = self._directory.tenant_of(claims.tenant)
         if tenant is None or self._revocations.hit(ids, claims.lat):

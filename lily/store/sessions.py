@@ -72,9 +72,8 @@ class Proof(msgspec.Struct, frozen=True):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """Who issues tokens, and for how long."""
+    """For how long tokens are good."""
 
-    issuer: str
     access: timedelta
     refresh: timedelta
 
@@ -182,18 +181,18 @@ class Sessions:
         """The subject's row is locked: a revocation comes wholly before or wholly after this."""
         row = work.conn.execute("SELECT clock_timestamp()").fetchone()
         assert row is not None
-        kid, key = self._keys.signing()
-        token = jwt.sign(self._claims(work.tenant, subject, session, row[0]), kid, key)
+        key = self._keys.signing()
+        token = jwt.sign(self._claims(work.tenant, subject, session, row[0], key.issuer), key)
         refresh = self._remember(work, subject, session, row[0]) if refreshable else None
         life = int(self._terms.access.total_seconds())
         return Grant(access_token=token, expires_in=life, refresh_token=refresh)
 
     def _claims(
-        self, tenant: Tenant, subject: Subject, session: UUID, issued: datetime
+        self, tenant: Tenant, subject: Subject, session: UUID, issued: datetime, issuer: str
     ) -> jwt.Claims:
         now = int(self._clock.now().timestamp())
         return jwt.Claims(
-            iss=self._terms.issuer,
+            iss=issuer,
             aud=jwt.AUDIENCE,
             exp=now + int(self._terms.access.total_seconds()),
             nbf=now,

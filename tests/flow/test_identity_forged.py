@@ -44,7 +44,8 @@ class Forger:
     """Makes tokens from a good one, each wrong in one way."""
 
     def __init__(self, built: Services, tenant: Tenant) -> None:
-        self.kid, self.key = built.identity.keys.signing()
+        signing = built.identity.keys.signing()
+        self.kid, self.key = signing.kid, signing.key
         self.good = claims(built, tenant)
         self.header = {"alg": "RS256", "typ": "at+jwt", "kid": self.kid}
         self.public = self.key.as_pem(private=False)
@@ -149,7 +150,7 @@ def verifier_of(built: Services, clock: Clock, size: int = 100) -> Verifier:
     parts = built.identity
     parts.revocations.poll()
     directory = Directory(built.core.database)
-    return Verifier(parts.keys, parts.revocations, directory, clock, parts.terms.issuer, size)
+    return Verifier(parts.keys, parts.revocations, directory, clock, size)
 
 
 def test_a_cached_token_ends_when_it_expires(built: Services, home_tenant: Tenant) -> None:

@@ -12,11 +12,13 @@ from lily.errors import Unauthenticated, Unavailable
 from lily.settings import Settings
 from lily.store import feed
 from lily.store.database import Database
+from lily.store.embedded import Server
+from lily.store.migrate import migrate
 from lily.store.revocations import Revocations
 from lily.types import Tenant
 from lily.wiring import Core, Services, services
 from lily.wiring import core as build_core
-from tests.callers import bearer, log_in, logged_in, person, subject_of, tenant_with_admin
+from tests.callers import bearer, log_in, logged_in, minted, person, subject_of, tenant_with_admin
 from tests.serving import serving
 
 
@@ -256,7 +258,44 @@ def test_keys_rotate_without_a_gap(
     known = {key["kid"] for key in client.get("/.well-known/jwks.json").json()["keys"]}
     assert kid in known and len(known) >= 2
     assert accepts(elsewhere, new) and accepts(elsewhere, root)
-    assert _soon(lambda: elsewhere.identity.keys.signing()[0] == kid)
+    assert _soon(lambda: elsewhere.identity.keys.signing().kid == kid)
+
+
+def test_processes_on_other_ports_accept_each_others_tokens(
+    client: Client, settings: Settings, admin: tuple[Tenant, dict[str, str]]
+) -> None:
+    _, root = admin
+    other = services(build_core(settings.model_copy(update={"port": 9}), "lily_app", pool=2))
+    other.start()
+    try:
+        assert accepts(other, root)
+        issuer = client.get("/.well-known/openid-configuration").json()["issuer"]
+        assert other.identity.keys.signing().issuer == issuer
+    finally:
+        other.stop()
+        other.core.close()
+
+
+def test_a_new_public_url_signs_in_its_own_name_and_keeps_old_tokens(
+    settings: Settings, server: Server
+) -> None:
+    url = server.create_database("renamed")
+    migrate(url)
+    own = settings.model_copy(update={"database": url})
+    renamed = own.model_copy(update={"public_url": "https://lily.example"})
+    before, after = (services(build_core(each, "lily_app", pool=2)) for each in (own, renamed))
+    try:
+        tenant = tenant_with_admin(before.core)
+        token = bearer(minted(before, tenant))
+        after.start()
+        assert after.identity.keys.signing().issuer == "https://lily.example"
+        assert accepts(after, token)
+        forged = minted(after, tenant, iss=own.url)
+        assert not accepts(after, bearer(forged))
+    finally:
+        after.stop()
+        after.core.close()
+        before.core.close()
 
 
 def test_a_process_that_cannot_hear_of_revocations_answers_nothing(core: Core) -> None:

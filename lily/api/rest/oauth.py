@@ -64,11 +64,11 @@ def jwks(services: ServicesDep) -> dict[str, Any]:
 
 @router.get("/.well-known/openid-configuration")
 def configuration(services: ServicesDep) -> dict[str, Any]:
-    issuer = services.identity.terms.issuer
+    url = services.core.settings.url
     return {
-        "issuer": issuer,
-        "token_endpoint": f"{issuer}/oauth/token",
-        "jwks_uri": f"{issuer}/.well-known/jwks.json",
+        "issuer": services.identity.keys.signing().issuer,
+        "token_endpoint": f"{url}/oauth/token",
+        "jwks_uri": f"{url}/.well-known/jwks.json",
         "grant_types_supported": list(GRANTS),
         "response_types_supported": [],
         "subject_types_supported": ["public"],
