@@ -1,6 +1,6 @@
 """`lily asset`: read and change single assets."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,7 +11,7 @@ app = typer.Typer(help="Get, put, delete, restore and explore assets.", no_args_
 
 ROUTE = "/api/v1/metadata"
 COLUMNS = ("asset_name", "asset_type", "qualified_name", "asset_owner", "tags")
-HISTORY = ("version", "at", "kind", "by", "cause", "diff")
+HISTORY = ("version", "at", "kind", "by", "changes")
 Asset = Annotated[str, typer.Argument(help="Guid, your own id, or qualified name.")]
 
 
@@ -90,7 +90,8 @@ def history(
 ) -> None:
     """Show the versions of an asset, each with what changed."""
     pages = connect(home, url, token).pages(f"{ROUTE}/{segment(asset)}/history", limit)
-    show.rows(list(pages), HISTORY, as_json)
+    items = list(pages)
+    show.rows(items if as_json else [_told(item) for item in items], HISTORY, as_json)
 
 
 @app.command()
@@ -105,3 +106,13 @@ def children(
     """List what lies directly below an asset."""
     pages = connect(home, url, token).pages(f"{ROUTE}/{segment(asset)}/children", limit)
     show.rows(list(pages), COLUMNS, as_json)
+
+
+def _told(version: dict[str, Any]) -> dict[str, Any]:
+    """A version with its changes as a person reads them."""
+    changes = [
+        f"{change['field']}: {show.as_text(change.get('before')) or '∅'}"
+        f" → {show.as_text(change.get('after')) or '∅'}"
+        for change in version.get("changes", [])
+    ]
+    return {**version, "changes": "\n".join(changes)}

@@ -141,7 +141,7 @@ def decoded(raw: bytes) -> Any:
 
 def refusal(status: int, answer: object) -> Failure:
     """A problem document as one sentence, with the fields that are wrong and the cure."""
-    return Failure(sentence(status, answer), from_status(status))
+    return Failure(sentence(status, answer), from_status(status), status)
 
 
 def sentence(status: int, answer: object) -> str:

@@ -20,10 +20,11 @@ MEANINGS = {
 class Failure(Exception):
     """A sentence for a person, and a code for a script."""
 
-    def __init__(self, sentence: str, code: int = FAILED) -> None:
+    def __init__(self, sentence: str, code: int = FAILED, status: int = 0) -> None:
         super().__init__(sentence)
         self.sentence = sentence
         self.code = code
+        self.status = status  # of the API's answer, if there was one
 
 
 BY_STATUS = {400: USAGE, 401: NOT_ALLOWED, 403: NOT_ALLOWED, 404: NOT_FOUND, 422: USAGE}

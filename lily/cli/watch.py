@@ -2,14 +2,14 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
 
 from lily.cli import options
 from lily.cli.client import Client, connect
-from lily.cli.failures import NOT_ALLOWED, UNREACHABLE, Failure
+from lily.cli.failures import UNREACHABLE, Failure
 
 ROUTE = "/api/v1/changes"
 WAIT = 20
@@ -41,10 +41,10 @@ def watch(
 class Tail:
     """Follows the feed by long poll, through restarts of the API and the end of a token's life."""
 
-    def __init__(self, login: Any, kinds: list[str]) -> None:
+    def __init__(self, login: Callable[[], Client], kinds: list[str]) -> None:
         self._login = login
         self._kinds = kinds
-        self._client: Client = login()
+        self._client = login()
 
     def facts(self, after: int | None) -> Iterator[dict[str, Any]]:
         position: Any = "now" if after is None else after
@@ -56,21 +56,18 @@ class Tail:
 
     def _page(self, position: object) -> Any:
         query = {"after": position, "wait": WAIT, "kind": self._kinds or None}
+        renewed = False
         while True:
             try:
                 return self._client.call("GET", ROUTE, query=query)
             except Failure as failure:
-                self._recover(failure)
-
-    def _recover(self, failure: Failure) -> None:
-        """A token that ran out is renewed; an API that is away is waited for."""
-        if failure.code == NOT_ALLOWED:
-            self._client = self._login()
-        elif failure.code == UNREACHABLE or "503" in failure.sentence:
-            typer.echo(f"{failure.sentence} Trying again.", err=True)
-            time.sleep(AGAIN)
-        else:
-            raise failure
+                if failure.status == 401 and not renewed:
+                    self._client, renewed = self._login(), True
+                elif failure.code == UNREACHABLE or failure.status == 503:
+                    typer.echo(f"{failure.sentence} Trying again.", err=True)
+                    time.sleep(AGAIN)
+                else:
+                    raise
 
 
 def line(fact: dict[str, Any]) -> str:

@@ -207,6 +207,19 @@ def test_watch_shows_changes_and_renews_its_token(api: Api, lily: Lily) -> None:
     assert "after=0" in asked[0] and "after=1" in asked[-1]
 
 
+def test_watch_gives_up_when_a_renewed_token_is_refused_too(api: Api, lily: Lily) -> None:
+    api.routes["GET /api/v1/changes"] = (401, {"detail": "Expired."})
+    assert lily("watch")[0] == 4
+
+
+def test_history_tells_what_changed(api: Api, lily: Lily) -> None:
+    change = {"field": "asset_owner", "before": None, "after": "ann"}
+    version = {"version": 2, "at": "t", "kind": "AssetChanged", "by": "x", "changes": [change]}
+    api.routes["GET /api/v1/metadata/g1/history"] = (200, {"items": [version], "next": None})
+    _, out, _ = lily("asset", "history", "g1")
+    assert "∅ → ann" in out
+
+
 def outcome(body: Any) -> Answer:
     bad = {"status": 422, "detail": "asset_name: is empty"}
     items = [bad if not item.get("asset_name") else {"status": 201} for item in body]
