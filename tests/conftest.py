@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from lily.settings import Settings
+from lily.settings import Settings, load
 from lily.store.embedded import Server, stop
 from lily.store.migrate import migrate
 from lily.types import Tenant
@@ -50,7 +50,7 @@ def home(server: Server) -> str:
 
 @pytest.fixture(scope="session")
 def settings(home: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    return Settings(home=tmp_path_factory.mktemp("home"), database=home)
+    return load(home=tmp_path_factory.mktemp("home"), database=home)
 
 
 @pytest.fixture(scope="session")

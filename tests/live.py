@@ -11,7 +11,7 @@ from httpx import Client
 
 from lily.api.app import create_app
 from lily.pipeline.main import run
-from lily.settings import Settings
+from lily.settings import Settings, load
 from lily.store.embedded import Server
 from lily.store.migrate import migrate
 from lily.store.presence import alive
@@ -35,7 +35,7 @@ class Live(msgspec.Struct):
 def live_lily(server: Server, home: Path) -> Iterator[Live]:
     url = server.create_database("live")
     migrate(url)
-    settings = Settings(home=home, database=url, spark="local[2]")
+    settings = load(home=home, database=url, spark="local[2]")
     core, twin, system = (
         build_core(settings, role) for role in ("lily_app", "lily_app", "lily_system")
     )

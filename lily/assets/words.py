@@ -21,17 +21,23 @@ MAX_KEYS = 64
 _PLAIN = (str, int, float, bool)
 
 
-@lru_cache(maxsize=65_536)
 def split(text: str) -> tuple[str, ...]:
     """Words of a text, lower case, split at case, digits, `_` and `.`; whole chunks stay too."""
     words: dict[str, None] = {}
     for chunk in _CHUNK.findall(text):
-        whole = chunk.lower()[:MAX_LEXEME]
-        if not chunk.isalpha() or not (chunk.islower() or chunk.isupper() or chunk.istitle()):
-            for part in _CAMEL.findall(chunk):
-                words[part.lower()[:MAX_LEXEME]] = None
-        words[whole] = None
+        words.update(_parts(chunk))
     return tuple(words)
+
+
+@lru_cache(maxsize=65_536)
+def _parts(chunk: str) -> dict[str, None]:
+    """Cached by chunk, because names are made of the same few words over and over."""
+    words: dict[str, None] = {}
+    if not chunk.isalpha() or not (chunk.islower() or chunk.isupper() or chunk.istitle()):
+        for part in _CAMEL.findall(chunk):
+            words[part.lower()[:MAX_LEXEME]] = None
+    words[chunk.lower()[:MAX_LEXEME]] = None
+    return words
 
 
 @lru_cache(maxsize=65_536)
@@ -46,20 +52,25 @@ def vector(
     facets: Iterable[str],
 ) -> str:
     """The text of a tsvector."""
-    weights: dict[str, str] = {}
-    for word in split(name):
-        weights[word] = "A"
-    head, mark, tail = qualified_name.rpartition("#")
-    for word in (*split(head), *split(tail)) if mark else split(qualified_name):
+    weights = dict.fromkeys(split(name), "A")
+    for word in split(qualified_name):
         weights.setdefault(word, "B")
     if description:
-        # Not cached: descriptions rarely repeat and would push the names out.
-        for word in split.__wrapped__(description[:20_000])[:MAX_WORDS]:
-            weights.setdefault(word, "C")
+        # Prose: not split at case, and each word counted once.
+        words = dict.fromkeys(_CHUNK.findall(description[:20_000].lower()))
+        for word in islice(words, MAX_WORDS):
+            weights.setdefault(word[:MAX_LEXEME], "C")
     parts = [f"'{word}':1{weight}" for word, weight in weights.items()]
-    own = facet("name", name).replace("\0", "")  # whole, so that exact matches can come first
-    parts.extend("'" + _QUOTED.sub(r"\1\1", lexeme) + "'" for lexeme in (own, *facets))
+    own = f"=name:{name.lower()}"[:MAX_LEXEME]  # whole, so that exact matches can come first
+    parts.append(_quoted(own))
+    parts.extend(map(_quoted, facets))
     return " ".join(parts)
+
+
+def _quoted(lexeme: str) -> str:
+    if "'" in lexeme or "\\" in lexeme:
+        lexeme = _QUOTED.sub(r"\1\1", lexeme)
+    return f"'{lexeme}'"
 
 
 def facets(
