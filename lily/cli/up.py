@@ -2,7 +2,6 @@
 
 import shutil
 import time
-from dataclasses import asdict
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -67,10 +66,12 @@ class Up:
         self._api: list[str] = []
 
     def run(self) -> None:
+        from lily.cli.first_start import first_start
+
         try:
             self._database()
             if not self._stop.is_set():
-                self._welcome(self._first_start())
+                self._welcome(first_start(self._settings))
                 self._roles()
                 self._supervisor.watch(self._stop)
         finally:
@@ -87,7 +88,7 @@ class Up:
 
         server = wiring.server(self._settings)
         if server is not None:
-            server.prepare()
+            _prepare(server)
             self._supervisor.add(postgres.program(server))
             if not self._await(server):
                 return
@@ -108,21 +109,6 @@ class Up:
             return server.ready()
 
         return self._supervisor.watch(self._stop, answers)
-
-    def _first_start(self) -> bool:
-        """Tenant and admin, if there are none; True when credentials were written."""
-        from lily import wiring
-
-        core = wiring.core(self._settings, "lily_app", pool=2)
-        try:
-            made = wiring.bootstrap(core)
-        finally:
-            core.close()
-        if made is None:
-            folder.keep_url(self._settings.home, self._settings.url)
-        else:
-            folder.write_credentials(self._settings.home, asdict(made))
-        return made is not None
 
     def _roles(self) -> None:
         from lily.settings import child_environment
@@ -166,6 +152,13 @@ class Up:
         self._supervisor.shut_down(order, self._hurry)
         self._output.close()
         _say("Stopped.")
+
+
+def _prepare(server: "Server") -> None:
+    try:
+        server.prepare()
+    except (OSError, RuntimeError) as cause:
+        raise Failure(f"PostgreSQL cannot be set up in {server.data}: {cause}.") from cause
 
 
 def next_steps(url: str, where: Path) -> list[str]:
