@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
 Item = TypeVar("Item")
 
@@ -28,12 +28,18 @@ Loose = Annotated[str, StringConstraints(max_length=300), AfterValidator(storabl
 Username = Annotated[str, StringConstraints(pattern=r"^[^\s/:]{1,100}$"), AfterValidator(storable)]
 TenantName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 Secret = Annotated[SecretStr, AfterValidator(_storable_secret)]
+NewSecret = Annotated[Secret, Field(description="At least 10 characters.")]
 
 
 class Request(BaseModel):
     """A body that may hold nothing but its fields."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def example(body: dict[str, Any]) -> ConfigDict:
+    """The configuration of a request that shows how it looks."""
+    return ConfigDict(extra="forbid", json_schema_extra={"examples": [body]})
 
 
 class Shown(BaseModel):

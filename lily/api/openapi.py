@@ -53,9 +53,18 @@ def _add_plain(schema: dict[str, Any], route: BaseRoute) -> None:
     operation = getattr(getattr(route, "endpoint", None), "operation", None)
     if not isinstance(route, Route) or operation is None:
         return
+    shared = {"responses": {}, **operation, "security": [{"bearer": []}]}
+    shared["parameters"] = [*_path_parameters(route), *operation.get("parameters", [])]
     for method in (route.methods or set()) - {"HEAD"}:
         path = schema["paths"].setdefault(route.path_format, {})
-        path[method.lower()] = {"responses": {}, **operation, "security": [{"bearer": []}]}
+        path[method.lower()] = {**shared, "responses": dict(shared["responses"])}
+
+
+def _path_parameters(route: Route) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in route.param_convertors
+    ]
 
 
 def _complete(schema: dict[str, Any], route: BaseRoute) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter
 
 from lily.api.deps import After, Limit, Segment, ServicesDep, actor_of, requires, uuid_of
-from lily.api.fields import Page, Request, Shown, Username, next_of
+from lily.api.fields import Page, Request, Shown, Username, example, next_of
 from lily.errors import Invalid
 from lily.identity import opaque, passwords
 from lily.identity.roles import Role
@@ -22,11 +22,15 @@ Manager = Annotated[Caller, requires("users:manage")]
 
 
 class NewAccount(Request):
+    model_config = example({"name": "crawler", "role": "ingester"})
+
     name: Username
     role: Role = "ingester"
 
 
 class AccountChange(Request):
+    model_config = example({"active": False})
+
     role: Role | None = None
     active: bool | None = None
 
@@ -47,7 +51,7 @@ class WithSecret(ServiceAccount):
     client_secret: str
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, summary="Create a service account")
 def create(body: NewAccount, caller: Manager, services: ServicesDep) -> WithSecret:
     core, secret = services.core, opaque.secret()
     hashed = passwords.hashed(secret)
@@ -56,7 +60,7 @@ def create(body: NewAccount, caller: Manager, services: ServicesDep) -> WithSecr
     return WithSecret(**_shown(caller, made), client_secret=secret)
 
 
-@router.get("")
+@router.get("", summary="List service accounts")
 def service_accounts(
     caller: Manager, services: ServicesDep, limit: Limit = 100, after: After = ""
 ) -> Page[ServiceAccount]:
@@ -66,13 +70,13 @@ def service_accounts(
     return Page(items=items, next=next_of(items, limit, "name"))
 
 
-@router.get("/{account}")
+@router.get("/{account}", summary="Read a service account")
 def service_account(account: Segment, caller: Manager, services: ServicesDep) -> ServiceAccount:
     with services.core.database.home_unit(caller.tenant) as unit:
         return ServiceAccount(**_shown(caller, accounts.get(unit, _id(account))))
 
 
-@router.patch("/{account}")
+@router.patch("/{account}", summary="Change role or active of a service account")
 def change(
     account: Segment, body: AccountChange, caller: Manager, services: ServicesDep
 ) -> ServiceAccount:
@@ -87,7 +91,7 @@ def change(
     return ServiceAccount(**_shown(caller, changed))
 
 
-@router.post("/{account}/rotate")
+@router.post("/{account}/rotate", summary="Give a service account a new secret")
 def rotate(account: Segment, caller: Manager, services: ServicesDep) -> WithSecret:
     """A new secret; the old one and what it was issued are refused from now on."""
     core, secret = services.core, opaque.secret()

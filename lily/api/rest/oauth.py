@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from urllib.parse import unquote_plus
 
 from fastapi import APIRouter, Form
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -25,7 +26,26 @@ GRANTS = ("password", "client_credentials", "refresh_token")
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
-@router.post("/oauth/token", response_model=Granted)
+class Refusal(BaseModel):
+    """RFC 6749 section 5.2, with the members of a problem beside it."""
+
+    error: str
+    error_description: str
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[dict[str, str]]
+
+
+@router.post(
+    "/oauth/token",
+    response_model=Granted,
+    responses={
+        400: {"model": Refusal, "description": "The grant is refused."},
+        401: {"model": Refusal, "description": "The client is refused."},
+    },
+)
 def token(
     request: Request,
     services: ServicesDep,
@@ -56,13 +76,13 @@ def token(
     return JSONResponse(_shown(grant), headers=NO_STORE)
 
 
-@router.get("/.well-known/jwks.json")
+@router.get("/.well-known/jwks.json", summary="Public keys")
 def jwks(services: ServicesDep) -> dict[str, Any]:
     """The public keys that verify access tokens."""
     return {"keys": services.identity.keys.jwks()}
 
 
-@router.get("/.well-known/openid-configuration")
+@router.get("/.well-known/openid-configuration", summary="Discover the token endpoint")
 def configuration(services: ServicesDep) -> dict[str, Any]:
     url = services.core.settings.url
     return {
@@ -123,7 +143,7 @@ def _shown(grant: Grant) -> dict[str, Any]:
 
 
 def _refusal(exc: LilyError, kind: str, path: str) -> Response:
-    """RFC 6749 section 5.2, with the problem's members beside it."""
+    """What RFC 6749 has words for in its words; the rest as any problem."""
     if isinstance(exc, Unauthenticated):
         error, status = "invalid_grant", 400
         if kind == "client_credentials":
@@ -134,14 +154,14 @@ def _refusal(exc: LilyError, kind: str, path: str) -> Response:
     else:
         return problem_response(exc, path)
     problem = problem_of(exc, path)
-    body = {
-        "error": error,
-        "error_description": str(exc),
-        "type": problem.type,
-        "title": problem.title,
-        "status": status,
-        "detail": problem.detail,
-        "errors": [{"field": e.field, "message": e.message} for e in problem.errors],
-    }
+    body = Refusal(
+        error=error,
+        error_description=str(exc),
+        type=problem.type,
+        title=problem.title,
+        status=status,
+        detail=problem.detail,
+        errors=[{"field": each.field, "message": each.message} for each in problem.errors],
+    )
     headers = {**NO_STORE, "WWW-Authenticate": 'Basic realm="lily"'} if status == 401 else NO_STORE
-    return JSONResponse(body, status, headers)
+    return JSONResponse(body.model_dump(), status, headers)

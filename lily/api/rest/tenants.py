@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from pydantic import Field, SecretStr
 
 from lily.api.deps import After, Limit, Segment, ServicesDep, actor_of, requires
-from lily.api.fields import Page, Request, Secret, Shown, TenantName, Username, next_of
+from lily.api.fields import Page, Request, Secret, Shown, TenantName, Username, example, next_of
 from lily.errors import Conflict, Invalid
 from lily.identity import passwords
 from lily.store import tenants
@@ -25,6 +25,8 @@ class FirstAdmin(Request):
 
 
 class NewTenant(Request):
+    model_config = example({"name": "acme", "admin": {"username": "admin"}})
+
     name: TenantName
     isolation: Isolation = "pooled"
     database_url: SecretStr | None = Field(
@@ -62,7 +64,7 @@ class TenantWithUsage(ShownTenant):
     usage: Usage
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, summary="Create a tenant, pooled or dedicated")
 def create(body: NewTenant, caller: PlatformAdmin, services: ServicesDep) -> MadeTenant:
     given = body.admin.password
     password = given.get_secret_value() if given else passwords.made_up()
@@ -72,7 +74,7 @@ def create(body: NewTenant, caller: PlatformAdmin, services: ServicesDep) -> Mad
     return MadeTenant(**ShownTenant.model_validate(tenant).model_dump(), admin=shown)
 
 
-@router.get("")
+@router.get("", summary="List tenants")
 def all_tenants(
     caller: PlatformAdmin, services: ServicesDep, limit: Limit = 100, after: After = ""
 ) -> Page[ShownTenant]:
@@ -81,20 +83,20 @@ def all_tenants(
     return Page(items=items, next=next_of(items, limit, "name"))
 
 
-@router.get("/{name}")
+@router.get("/{name}", summary="Read a tenant")
 def tenant(name: Segment, caller: PlatformAdmin, services: ServicesDep) -> TenantWithUsage:
     found = services.core.database.tenant(name)
     shown = ShownTenant.model_validate(found).model_dump()
     return TenantWithUsage(**shown, usage=_usage(services, found))
 
 
-@router.get("/{name}/usage")
+@router.get("/{name}/usage", summary="Count what a tenant has")
 def usage(name: Segment, caller: PlatformAdmin, services: ServicesDep) -> Usage:
     """Assets by lane, facts, and dead letters that wait."""
     return _usage(services, services.core.database.tenant(name))
 
 
-@router.post("/{name}/suspend")
+@router.post("/{name}/suspend", summary="Suspend a tenant")
 def suspend(name: Segment, caller: PlatformAdmin, services: ServicesDep) -> ShownTenant:
     """Nobody of the tenant gets in any more, and whoever is in is refused within seconds."""
     if name == caller.tenant.name:
@@ -102,7 +104,7 @@ def suspend(name: Segment, caller: PlatformAdmin, services: ServicesDep) -> Show
     return _set_state(services, name, "suspended", caller)
 
 
-@router.post("/{name}/resume")
+@router.post("/{name}/resume", summary="Resume a tenant")
 def resume(name: Segment, caller: PlatformAdmin, services: ServicesDep) -> ShownTenant:
     return _set_state(services, name, "active", caller)
 

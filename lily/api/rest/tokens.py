@@ -19,7 +19,7 @@ from lily.api.deps import (
     uuid_of,
     verified,
 )
-from lily.api.fields import Line, Page, Request, Shown, next_of
+from lily.api.fields import Line, Page, Request, Shown, example, next_of
 from lily.errors import Forbidden, Invalid
 from lily.identity import opaque, roles
 from lily.identity.roles import Role
@@ -33,6 +33,8 @@ Owner = Annotated[Caller, requires("tokens:own")]
 
 
 class NewToken(Request):
+    model_config = example({"name": "nightly job", "expires_in_days": 30, "role": "viewer"})
+
     name: Line
     expires_in_days: int = Field(90, ge=1, le=3650)
     role: Role | None = Field(None, description="A weaker role than yours; yours if absent.")
@@ -52,7 +54,7 @@ class ShownOnce(Token):
     token: str
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, summary="Create a personal token")
 def create(
     body: NewToken, caller: Owner, request: requests.Request, services: ServicesDep
 ) -> ShownOnce:
@@ -70,7 +72,7 @@ def create(
     return ShownOnce(**Token.model_validate(made).model_dump(), token=text.text)
 
 
-@router.get("")
+@router.get("", summary="List your personal tokens")
 def own(caller: Owner, services: ServicesDep, limit: Limit = 100, after: After = "") -> Page[Token]:
     start = _start(after)
     with services.core.database.home_unit(caller.tenant) as unit:
@@ -79,7 +81,7 @@ def own(caller: Owner, services: ServicesDep, limit: Limit = 100, after: After =
     return Page(items=items, next=next_of(items, limit, "id"))
 
 
-@router.delete("/{token}", status_code=204)
+@router.delete("/{token}", status_code=204, summary="Revoke a personal token")
 def revoke(token: Segment, caller: Owner, services: ServicesDep) -> Response:
     """One of your own; an admin may end anybody's in the tenant."""
     core = services.core

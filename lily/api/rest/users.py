@@ -9,7 +9,17 @@ from starlette import requests
 from starlette.responses import Response
 
 from lily.api.deps import After, Limit, Segment, ServicesDep, actor_of, address_of, requires
-from lily.api.fields import Line, Page, Request, Secret, Shown, Username, next_of
+from lily.api.fields import (
+    Line,
+    NewSecret,
+    Page,
+    Request,
+    Secret,
+    Shown,
+    Username,
+    example,
+    next_of,
+)
 from lily.errors import Forbidden, Invalid
 from lily.identity import passwords
 from lily.identity.roles import Role
@@ -26,25 +36,35 @@ Manager = Annotated[Caller, requires("users:manage")]
 
 
 class NewUser(Request):
+    model_config = example(
+        {"username": "anna", "password": "at least ten characters", "role": "editor"}
+    )
+
     username: Username
-    password: Secret
+    password: NewSecret
     role: Role = "viewer"
     name: Line | None = None
 
 
 class UserChange(Request):
+    model_config = example({"role": "steward"})
+
     name: Line | None = None
     role: Role | None = None
     active: bool | None = None
 
 
 class NewPassword(Request):
-    password: Secret
+    model_config = example({"password": "at least ten characters"})
+
+    password: NewSecret
 
 
 class PasswordChange(Request):
+    model_config = example({"old_password": "what it was", "new_password": "what it will be"})
+
     old_password: Secret
-    new_password: Secret
+    new_password: NewSecret
 
 
 class User(Shown):
@@ -58,7 +78,7 @@ class User(Shown):
     updated_at: datetime
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, summary="Create a person")
 def create(body: NewUser, caller: Manager, services: ServicesDep) -> User:
     password = body.password.get_secret_value()
     passwords.check_rules(password, body.username)
@@ -69,7 +89,7 @@ def create(body: NewUser, caller: Manager, services: ServicesDep) -> User:
         return User.model_validate(people.create(work, body.username, name, body.role, hashed))
 
 
-@router.get("")
+@router.get("", summary="List persons")
 def users(
     caller: Manager, services: ServicesDep, limit: Limit = 100, after: After = ""
 ) -> Page[User]:
@@ -79,7 +99,7 @@ def users(
     return Page(items=items, next=next_of(items, limit, "username"))
 
 
-@router.post("/me/password", status_code=204)
+@router.post("/me/password", status_code=204, summary="Change your own password")
 def change_own_password(
     body: PasswordChange, caller: Known, request: requests.Request, services: ServicesDep
 ) -> Response:
@@ -96,14 +116,14 @@ def change_own_password(
     return Response(status_code=204)
 
 
-@router.get("/{user}")
+@router.get("/{user}", summary="Read a person")
 def user(user: Segment, caller: Manager, services: ServicesDep) -> User:
     """By id or username."""
     with services.core.database.home_unit(caller.tenant) as unit:
         return User.model_validate(_find(unit, user))
 
 
-@router.patch("/{user}")
+@router.patch("/{user}", summary="Change name, role or active of a person")
 def change(user: Segment, body: UserChange, caller: Manager, services: ServicesDep) -> User:
     """Name, role, active. Less or other rights end the person's sessions."""
     wanted: dict[str, Any] = body.model_dump(exclude_none=True)
@@ -117,7 +137,7 @@ def change(user: Segment, body: UserChange, caller: Manager, services: ServicesD
     return User.model_validate(changed)
 
 
-@router.post("/{user}/password", status_code=204)
+@router.post("/{user}/password", status_code=204, summary="Give a person a new password")
 def reset_password(
     user: Segment, body: NewPassword, caller: Manager, services: ServicesDep
 ) -> Response:
