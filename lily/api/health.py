@@ -3,7 +3,7 @@
 from typing import Any
 
 from fastapi import APIRouter
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from lily import telemetry
 from lily.api.deps import ServicesDep
@@ -15,14 +15,21 @@ from lily.wiring import Services
 
 router = APIRouter(tags=["health"])
 
+READY: dict[int | str, dict[str, Any]] = {
+    503: {
+        "description": "Not ready, with the reasons.",
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    }
+}
 
-@router.get("/healthz")
+
+@router.get("/healthz", summary="Alive")
 async def healthz() -> dict[str, str]:
     """The process answers."""
     return {"status": "ok"}
 
 
-@router.get("/readyz", responses={503: {"description": "Not ready, with the reasons."}})
+@router.get("/readyz", summary="Ready", responses=READY)
 def readyz(services: ServicesDep) -> Response:
     """Database, migrations and a warm pipeline are there."""
     reasons: list[str] = []
@@ -37,7 +44,7 @@ def readyz(services: ServicesDep) -> Response:
     return JSONResponse(body, 503 if reasons else 200)
 
 
-@router.get("/metrics")
+@router.get("/metrics", summary="Measured", response_class=PlainTextResponse)
 def metrics() -> Response:
     """In Prometheus' text format."""
     return Response(telemetry.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from lily.api.deps import decoded, guarded, services_of
 from lily.api.intake import Outcome, submit
+from lily.api.operations import INGEST, READ
 from lily.assets.model import Asset, public
 from lily.assets.names import candidates
 from lily.errors import Invalid, NotFound, TooLarge, Unreadable
@@ -24,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
-@guarded("assets:ingest")
+@guarded("assets:ingest", INGEST)
 async def ingest(request: Request, caller: Caller) -> Response:
     """Observe one asset, or a list of at most 1000."""
     body = parse(await request.body())
@@ -36,7 +37,7 @@ async def ingest(request: Request, caller: Caller) -> Response:
     return await _one(services, caller, outcome)
 
 
-@guarded("assets:read")
+@guarded("assets:read", READ)
 async def read(request: Request, caller: Caller) -> Response:
     """One asset, by guid, alias or percent-encoded qualified name."""
     try:

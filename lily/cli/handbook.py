@@ -17,7 +17,7 @@ from lily.events.envelope import Envelope
 from lily.events.facts import Fact, FactKind
 from lily.events.observations import AssetGone, AssetSeen, Suggestion
 from lily.identity.roles import PLATFORM, ROLES, SCOPES
-from lily.settings import Settings
+from lily.settings import load
 
 GENERATED = "Generated from the code by `make docs`."
 
@@ -70,7 +70,7 @@ def pages() -> dict[str, str]:
 def described() -> dict[str, Any]:
     """OpenAPI of the application as it is; nothing is connected to."""
     with tempfile.TemporaryDirectory() as home:
-        core = wiring.core(Settings(home=Path(home), database="postgresql://nowhere"), "lily_app")
+        core = wiring.core(load(home=Path(home), database="postgresql://nowhere"), "lily_app")
         return create_app(wiring.services(core)).openapi()
 
 
@@ -81,9 +81,9 @@ def api() -> str:
         GENERATED + " The running Lily shows the same with shapes and examples",
         "at `/docs`, and as OpenAPI 3.1 at `/openapi.json`.",
         "",
-        "`{id}` of an asset is its guid, an alias, or its percent-encoded qualified name. Lists answer",
-        "`{items, next}`; `next` goes into `after`. An ETag is the quoted version, `If-Match` on edits",
-        "is checked. `Idempotency-Key` works on every `POST`. Bodies may be gzipped.",
+        "`{id}` of an asset is its guid, an alias, or its percent-encoded qualified name. Lists",
+        "answer `{items, next}`; `next` goes into `after`. An ETag is the quoted version, checked",
+        "by `If-Match` on edits. `Idempotency-Key` works on every `POST`. Bodies may be gzipped.",
         "What goes wrong is a [problem](problems.md); scopes belong to [roles](roles.md).",
     ]
     for tag, rows in _by_tag(described()["paths"]).items():
@@ -163,9 +163,9 @@ def _type(given: Any) -> str:
         return "object"
     if given == FactKind:
         return "see below"
-    names = {"str": "text", "int": "number", "bool": "true or false", "datetime": "time"}
-    name = "null" if given is type(None) else getattr(given, "__name__", str(given))
-    return names.get(name, name)
+    plain = {"str": "text", "int": "number", "bool": "true or false", "datetime": "time"}
+    name: str = "null" if given is type(None) else getattr(given, "__name__", str(given))
+    return plain.get(name, name)
 
 
 def problems() -> str:
@@ -184,7 +184,9 @@ def problems() -> str:
     meanings = dict(re.findall(r"[├└]── (\w+)\s+(.+)", errors.__doc__ or ""))
     for error in _errors(errors.LilyError):
         status = next((str(STATUS[kind]) for kind in error.__mro__ if kind in STATUS), "500")
-        lines.append(f"| `{error.__name__}` | {status} | {error.title} | {meanings[error.__name__]} |")
+        lines.append(
+            f"| `{error.__name__}` | {status} | {error.title} | {meanings[error.__name__]} |"
+        )
     return "\n".join(lines) + "\n"
 
 

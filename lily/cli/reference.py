@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 
+from lily.cli import handbook
 from lily.cli.app import build
 from lily.cli.failures import MEANINGS
 from lily.settings import Settings
@@ -14,7 +15,7 @@ FOLDER = Path("docs/reference")
 
 def pages() -> dict[str, str]:
     """File name to text."""
-    return {"configuration.md": configuration(), "cli.md": command_line()}
+    return {"configuration.md": configuration(), "cli.md": command_line(), **handbook.pages()}
 
 
 def configuration() -> str:
