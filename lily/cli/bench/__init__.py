@@ -1,5 +1,119 @@
-"""`lily bench`: measures what the design promises, each with a raw limit beside it."""
+"""`lily bench`: measures what the design promises, each with a raw limit beside it.
+
+Commands are here; what they do is imported when they run, so that other commands start quickly.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from lily.cli.bench.place import Place
+    from lily.cli.bench.report import Report
+
 bench_app = typer.Typer(help="Measure speed and robustness.", no_args_is_help=True)
+
+Home = Annotated[Path | None, typer.Option(help="Folder of the Lily to measure.")]
+Url = Annotated[str | None, typer.Option(help="Where its API is; else from the credentials.")]
+Start = Annotated[
+    bool, typer.Option("--start", help="Start an empty Lily for the bench, and stop it after.")
+]
+Seconds = Annotated[float, typer.Option(min=1, help="How long to measure.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
+
+
+@bench_app.command()
+def post(
+    rate: Annotated[float, typer.Option(min=0.1, help="POSTs a second.")] = 50.0,
+    seconds: Seconds = 60.0,
+    also_url: Annotated[str | None, typer.Option(help="A second API, to read from.")] = None,
+    home: Home = None,
+    url: Url = None,
+    start: Start = False,
+    as_json: AsJson = False,
+) -> None:
+    """Single POSTs at a steady rate: latency until readable, and that each one is."""
+    from lily.cli.bench.post import measure
+
+    _run(home, url, start, as_json, lambda where: measure(where, rate, seconds, also_url))
+
+
+@bench_app.command()
+def stream(
+    size: Annotated[int, typer.Option(min=1, max=1000, help="Assets in a request.")] = 100,
+    lanes: Annotated[int, typer.Option(min=0, help="Requests at a time; 0 chooses.")] = 0,
+    seconds: Seconds = 60.0,
+    hooks: Annotated[int, typer.Option(min=0, max=100, help="Hooks to run on each.")] = 0,
+    home: Home = None,
+    url: Url = None,
+    start: Start = False,
+    as_json: AsJson = False,
+) -> None:
+    """Waiting POSTs as fast as they are answered, half new, half changed: rate, latency, CPU."""
+    from lily.cli.bench.stream import measure
+
+    _run(home, url, start, as_json, lambda where: measure(where, size, lanes, seconds, hooks))
+
+
+@bench_app.command()
+def read(
+    connections: Annotated[int, typer.Option(min=1, help="Connections, each one at a time.")] = 64,
+    assets: Annotated[int, typer.Option(min=1000, help="How many assets to read from.")] = 10_000,
+    seconds: Seconds = 60.0,
+    home: Home = None,
+    url: Url = None,
+    start: Start = False,
+    as_json: AsJson = False,
+) -> None:
+    """GET by id in a closed loop."""
+    from lily.cli.bench.read import measure
+
+    _run(home, url, start, as_json, lambda where: measure(where, connections, assets, seconds))
+
+
+@bench_app.command()
+def search(
+    assets: Annotated[int, typer.Option(min=0, help="Estate to fill in first.")] = 1_000_000,
+    connections: Annotated[int, typer.Option(min=1, help="Searches at a time.")] = 1,
+    seconds: Seconds = 60.0,
+    home: Home = None,
+    url: Url = None,
+    start: Start = False,
+    as_json: AsJson = False,
+) -> None:
+    """A mix of searches over a large estate: words, prefixes, tags, metadata keys, as a viewer."""
+    from lily.cli.bench.search import measure
+
+    _run(home, url, start, as_json, lambda where: measure(where, assets, connections, seconds))
+
+
+@bench_app.command()
+def faults(
+    rounds: Annotated[int, typer.Option(min=0, help="Kills of each process.")] = 10,
+    writers: Annotated[int, typer.Option(min=1, max=64, help="Writers at a time.")] = 8,
+    home: Home = None,
+    url: Url = None,
+    start: Start = False,
+    as_json: AsJson = False,
+) -> None:
+    """kill -9 of pipeline, API and PostgreSQL under load: nothing acknowledged may be missing."""
+    from lily.cli.bench.faults import measure
+
+    _run(home, url, start, as_json, lambda where: measure(where, rounds, writers))
+
+
+def _run(
+    home: Path | None,
+    url: str | None,
+    start: bool,
+    as_json: bool,
+    measure: "Callable[[Place], Report]",
+) -> None:
+    from lily.cli.bench.place import place
+    from lily.cli.bench.report import tell
+
+    with place(home, url, start) as where:
+        report = measure(where)
+    tell(report, as_json)

@@ -1,7 +1,8 @@
 """An estate of made-up but plausible assets: the same number always gives the same asset."""
 
+import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 Document = dict[str, Any]
@@ -114,3 +115,25 @@ def _schema(family: int) -> str:
 
 def _story(chance: random.Random, first: str, sentences: int = 6) -> str:
     return " ".join((first, *chance.sample(SENTENCES, sentences)))
+
+
+class Stream:
+    """Observations for a load: new ones without end, and second editions of those sent before."""
+
+    def __init__(self, mark: str, templates: int = 2_000) -> None:
+        self._templates = [_template(family, mark) for family in range(templates)]
+
+    def one(self, number: int, edition: int = 0) -> bytes:
+        raw = self._templates[number % len(self._templates)]
+        return raw.replace(b"@N", b"%d" % number).replace(b"@E", b"%d" % edition)
+
+    def many(self, numbers: Iterable[tuple[int, int]]) -> bytes:
+        return b"[" + b",".join(self.one(number, edition) for number, edition in numbers) + b"]"
+
+
+def _template(family: int, mark: str) -> bytes:
+    document = core(family)
+    document["qualified_name"] += f"_{mark}_@N"
+    document["asset_name"] += "_@N"
+    document["description"] = document["description"].replace("edition 0", "edition @E")
+    return json.dumps(document, ensure_ascii=False).encode()

@@ -1,0 +1,129 @@
+"""The load: an asynchronous client with kept connections, closed and open loops."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import aiohttp
+
+from lily.cli.bench.place import Place
+
+TOKEN_AGE = 300.0
+PATIENCE = 60.0
+Once = Callable[[int], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: bytes
+    seconds: float
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.body)
+
+
+class Api:
+    """One API under load. Connections stay open; the token is renewed before it ends."""
+
+    def __init__(
+        self, where: Place, connections: int, url: str | None = None, patience: float = PATIENCE
+    ) -> None:
+        self._url = (url or where.url).rstrip("/")
+        self._login = {
+            "username": where.username, "password": where.password, "tenant": where.tenant
+        }  # fmt: skip
+        self._connections = connections
+        self._timeout = aiohttp.ClientTimeout(total=patience)
+        self._renewed = 0.0
+        self._headers: dict[str, str] = {}
+
+    async def __aenter__(self) -> Self:
+        link = aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=70)
+        self._session = aiohttp.ClientSession(connector=link, timeout=self._timeout)
+        await self.renew()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def renew(self) -> None:
+        answer = await self._call("POST", "/api/v1/auth/login", json.dumps(self._login).encode())
+        if answer.status != 200:
+            raise RuntimeError(f"login answered {answer.status}: {answer.body[:200]!r}")
+        self._renewed = time.monotonic()
+        self._headers = {
+            "Authorization": f"Bearer {answer.document['access_token']}",
+            "Content-Type": "application/json",
+        }
+
+    async def post(self, path: str, body: bytes) -> Answer:
+        return await self.call("POST", path, body)
+
+    async def get(self, path: str) -> Answer:
+        return await self.call("GET", path)
+
+    async def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        if time.monotonic() - self._renewed > TOKEN_AGE:
+            self._renewed = time.monotonic()
+            await self.renew()
+        return await self._call(method, path, body)
+
+    async def _call(self, method: str, path: str, body: bytes | None) -> Answer:
+        from yarl import URL
+
+        headers = self._headers or {"Content-Type": "application/json"}
+        target = URL(self._url + path, encoded=True)
+        began = time.perf_counter()
+        async with self._session.request(method, target, data=body, headers=headers) as answer:
+            raw = await answer.read()
+            return Answer(answer.status, raw, time.perf_counter() - began)
+
+
+@dataclass
+class Tally:
+    """What became of the requests of a run."""
+
+    seconds: list[float] = field(default_factory=list)
+    items: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    began: float = 0.0
+    ended: float = 0.0
+
+    def fail(self, why: str) -> None:
+        self.failures[why] = self.failures.get(why, 0) + 1
+
+    @property
+    def elapsed(self) -> float:
+        return max(self.ended - self.began, 1e-9)
+
+    @property
+    def rate(self) -> float:
+        return self.items / self.elapsed
+
+
+async def open_loop(rate: float, seconds: float, once: Once) -> None:
+    """Start a request at each tick, whether or not earlier ones are answered."""
+    began = time.perf_counter()
+    tasks = []
+    for number in range(round(rate * seconds)):
+        await asyncio.sleep(max(0.0, began + number / rate - time.perf_counter()))
+        tasks.append(asyncio.create_task(once(number)))
+    await asyncio.gather(*tasks)
+
+
+async def closed_loop(lanes: int, seconds: float, once: Once) -> tuple[float, float]:
+    """So many at a time, each sending its next request when it has an answer."""
+    began = time.perf_counter()
+    numbers = iter(range(2**62))
+
+    async def lane() -> None:
+        while time.perf_counter() - began < seconds:
+            await once(next(numbers))
+
+    await asyncio.gather(*(lane() for _ in range(lanes)))
+    return began, time.perf_counter()

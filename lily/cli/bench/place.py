@@ -1,0 +1,119 @@
+"""The Lily that a bench runs against: one that is there, or one of its own."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import typer
+
+from lily.cli import configured, readiness
+from lily.cli import home as folder
+from lily.cli.failures import UNREACHABLE, Failure
+from lily.settings import Settings, child_environment, load
+from lily.store.database import Role
+from lily.types import Tenant
+from lily.wiring import Core, core
+
+PATIENCE = 240.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where it answers, who gets in, and which settings its processes have."""
+
+    settings: Settings
+    url: str
+    tenant: str
+    username: str
+    password: str
+
+    @contextmanager
+    def core(self, role: Role, pool: int = 4) -> Iterator[Core]:
+        """The same databases as that Lily, for what cannot be seen through its API."""
+        built = core(self.settings, role, pool)
+        try:
+            yield built
+        finally:
+            built.close()
+
+    def known_tenant(self, role: Role = "lily_app") -> Tenant:
+        with self.core(role, 1) as built:
+            return built.database.tenant(self.tenant)
+
+
+@contextmanager
+def place(home: Path | None, url: str | None, start: bool) -> Iterator[Place]:
+    """A Lily that is ready."""
+    if start:
+        with _own() as own:
+            yield own
+    else:
+        found = _known(configured.settings(home=home), url)
+        _await(found.url, None)
+        yield found
+
+
+def _known(settings: Settings, url: str | None) -> Place:
+    known = folder.read_credentials(settings.home)
+    if not known:
+        raise Failure(
+            f"There are no credentials in {settings.home}; start `lily up` there, point --home at"
+            " them, or let the bench start its own Lily with --start.",
+            UNREACHABLE,
+        )
+    where = url or known["url"]
+    parts = urlsplit(where)
+    placed = load(home=settings.home, host=parts.hostname, port=parts.port)
+    return Place(placed, where, known["tenant"], known["username"], known["password"])
+
+
+@contextmanager
+def _own() -> Iterator[Place]:
+    """An empty installation in a temporary folder, gone at the end."""
+    home = Path(tempfile.mkdtemp(prefix="lily-bench-"))
+    settings = load(home=home, port=0, database="embedded")
+    line = [sys.executable, "-m", "lily.cli", "up", "--home", str(home), "--port", "0"]
+    with (home / "up.log").open("wb") as output:
+        lily = subprocess.Popen(line, stdout=output, stderr=output, env=child_environment(settings))
+    try:
+        typer.echo(f"Starting a Lily of its own in {home} …", err=True)
+        while folder.read_credentials(home) is None:
+            _patient(lily, home)
+        found = _known(settings, None)
+        _await(found.url, lily)
+        yield found
+    finally:
+        lily.terminate()
+        try:
+            lily.wait(90)
+        except subprocess.TimeoutExpired:
+            lily.kill()
+            lily.wait()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _patient(lily: subprocess.Popen[bytes], home: Path) -> None:
+    if lily.poll() is not None:
+        said = (home / "up.log").read_text(errors="replace").strip().splitlines()[-5:]
+        raise Failure("Lily did not start: " + " / ".join(said))
+    time.sleep(0.1)
+
+
+def _await(url: str, lily: subprocess.Popen[bytes] | None) -> None:
+    """Until it says that it is ready."""
+    parts = urlsplit(url)
+    until = time.monotonic() + PATIENCE
+    while True:
+        status, reason = readiness.probe(parts.hostname or "", parts.port or 80, "/readyz", 5)
+        if status == 200:
+            return
+        if time.monotonic() > until or (lily is not None and lily.poll() is not None):
+            raise Failure(f"{url} does not become ready: {reason or status}.", UNREACHABLE)
+        time.sleep(0.25)

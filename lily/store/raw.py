@@ -1,0 +1,160 @@
+"""Raw limits: what PostgreSQL alone does with the same rows, tables and indexes. For benches."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from lily.assets.model import COLUMNS
+from lily.store.assets import MERGE
+from lily.store.database import Unit
+from lily.store.migrate import migrate
+from lily.types import Tenant
+
+_COLUMNS = ", ".join((*COLUMNS, "search"))
+PATH = "-c search_path=lily,pg_temp -c jit=off"
+
+SPARE = f"CREATE UNLOGGED TABLE spare AS SELECT {_COLUMNS} FROM asset WHERE lane = 'core'"
+ONE = MERGE.replace("FROM batch_asset", "FROM spare AS batch_asset WHERE guid = %s")
+APPEND = (
+    'INSERT INTO log (lane, "offset", tenant, key, value)'
+    " VALUES ('core', nextval('log_core_offset'), 1, %s, %s)"
+)
+BY_GUID = f"SELECT {_COLUMNS} FROM asset WHERE tenant = %s AND lane = 'core' AND guid = ANY(%s)"
+MATCHES = (
+    "SELECT guid FROM asset WHERE tenant = %s AND search @@ %s::tsquery"
+    " AND deleted_by IS NULL AND archived_at IS NULL LIMIT 1000"
+)
+
+
+@contextmanager
+def scratch(home: str) -> Iterator[str]:
+    """An empty, migrated database on the same server, dropped at the end."""
+    name = f"lily_bench_{uuid4().hex[:12]}"
+    with psycopg.connect(home, autocommit=True) as conn:
+        conn.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    try:
+        url = make_conninfo(home, dbname=name)
+        migrate(url)
+        yield url
+    finally:
+        with psycopg.connect(home, autocommit=True) as conn:
+            conn.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def first_tenant(url: str) -> Tenant:
+    with psycopg.connect(url, autocommit=True, options=PATH) as conn:
+        row = conn.execute(
+            "INSERT INTO tenant (id, name, cell) VALUES (%s, 'bench', 'home')"
+            " RETURNING number, id, name, cell, isolation, state",
+            [uuid4()],
+        ).fetchone()
+    assert row is not None
+    return Tenant(*row)
+
+
+def single_upserts(url: str, seconds: float) -> list[float]:
+    """Seconds of each commit of one row, inserted or replaced, one after the other."""
+    with psycopg.connect(url, autocommit=True, options=PATH) as conn:
+        guids = _spare(conn)
+        return _timed(conn, ONE, [[guid] for guid in guids], seconds)
+
+
+def appends(url: str, values: Sequence[str], seconds: float) -> list[float]:
+    """Seconds of each commit of one observation appended to the log, one after the other."""
+    with psycopg.connect(url, autocommit=True, options=PATH) as conn:
+        return _timed(conn, APPEND, [["key", value] for value in values], seconds)
+
+
+def copy_and_merge(url: str, chunk: int, seconds: float) -> float:
+    """Rows per second of COPY into a staging table and one merge a chunk, half of them known."""
+    done, spent = 0, 0.0
+    with psycopg.connect(url, autocommit=True, options=PATH) as conn:
+        guids = _spare(conn)
+        conn.execute("CREATE TEMP TABLE batch_asset (LIKE lily.asset)")
+        while spent < seconds:
+            conn.execute("DELETE FROM asset WHERE get_byte(uuid_send(guid), 15) % 2 = 0")
+            conn.execute("VACUUM asset")
+            for start in range(0, len(guids), chunk):
+                spent += _merge(conn, guids[start : start + chunk])
+            done += len(guids)
+    return done / spent
+
+
+def _merge(conn: psycopg.Connection, guids: Sequence[UUID]) -> float:
+    with conn.cursor() as cur:
+        rows = b""
+        with cur.copy(
+            f"COPY (SELECT {_COLUMNS} FROM spare WHERE guid = ANY(%s)) TO STDOUT", [list(guids)]
+        ) as out:
+            rows = b"".join(bytes(block) for block in out)
+        began = time.perf_counter()
+        with conn.transaction():
+            with cur.copy(f"COPY batch_asset ({_COLUMNS}) FROM STDIN") as copy:
+                copy.write(rows)
+            cur.execute(MERGE.encode())
+        spent = time.perf_counter() - began
+        cur.execute("TRUNCATE batch_asset")
+    return spent
+
+
+def reads(url: str, tenant: int, guids: Sequence[UUID], together: int, seconds: float) -> float:
+    """Rows per second read by id, so many in one statement, on one connection."""
+    done = 0
+    with psycopg.connect(url, autocommit=True, options=PATH) as conn:
+        began = time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            at = done % max(1, len(guids) - together)
+            asked = list(guids[at : at + together])
+            done += len(conn.execute(BY_GUID, [tenant, asked], prepare=True).fetchall())
+        return done / (time.perf_counter() - began)
+
+
+def matches(url: str, tenant: int, queries: Sequence[str]) -> list[float]:
+    """Seconds of each bare index query for the same words: no ranking, no facets, no rows."""
+    found = []
+    with psycopg.connect(url, autocommit=True, options=PATH) as conn:
+        conn.execute("SET random_page_cost = 1.1")
+        for query in queries:
+            began = time.perf_counter()
+            conn.execute(MATCHES, [tenant, query]).fetchall()
+            found.append(time.perf_counter() - began)
+    return found
+
+
+def analyze(url: str) -> None:
+    """Bring statistics and the index up to date, as autovacuum does after a while."""
+    with psycopg.connect(url, autocommit=True, options=PATH) as conn:
+        conn.execute("VACUUM (ANALYZE) asset")
+
+
+def doubled(unit: Unit) -> list[tuple[str, str, int]]:
+    """Causes with more than one fact of one kind: each would be an effect that happened twice."""
+    return unit.conn.execute(
+        "SELECT cause, kind, count(*) FROM fact WHERE tenant = %s AND kind <> 'FieldsCreated'"
+        " GROUP BY cause, kind HAVING count(*) > 1 ORDER BY 1, 2 LIMIT 100",
+        [unit.tenant.number],
+    ).fetchall()
+
+
+def _spare(conn: psycopg.Connection) -> list[UUID]:
+    conn.execute("DROP TABLE IF EXISTS spare")
+    conn.execute(SPARE.encode())
+    conn.execute("CREATE UNIQUE INDEX ON spare (guid)")
+    return [guid for (guid,) in conn.execute("SELECT guid FROM spare ORDER BY guid")]
+
+
+def _timed(
+    conn: psycopg.Connection, statement: str, values: Sequence[Sequence[object]], seconds: float
+) -> list[float]:
+    found: list[float] = []
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        began = time.perf_counter()
+        conn.execute(statement.encode(), values[len(found) % len(values)], prepare=True)
+        found.append(time.perf_counter() - began)
+    return found
