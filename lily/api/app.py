@@ -11,7 +11,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 import lily
-from lily.api import health, hot, problems
+from lily.api import documents, health, hot, problems
 from lily.api.idempotency import Idempotency
 from lily.api.limits import Bodies
 from lily.api.middleware import Edge
@@ -27,6 +27,7 @@ from lily.api.rest import (
     dead,
     oauth,
     plugins,
+    schemas,
     search,
     tenants,
     tokens,
@@ -50,6 +51,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     changes.router,
     search.router,
     assets.router,
+    documents.router,
+    schemas.router,
 )
 
 
