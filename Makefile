@@ -7,7 +7,7 @@ LILY   := $(BIN)/lily
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check lint docs lock clean tools
+.PHONY: help run setup test check lint docs schema lock clean tools
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -32,6 +32,9 @@ lint: $(VENV)/.dev
 
 docs: $(VENV)/.dev ## Write the generated pages of docs/reference again
 	$(BIN)/python -m lily.cli.reference
+
+schema: $(VENV)/.dev ## Write lily/store/schema.sql again, from the migrations
+	$(BIN)/python -m lily.store.schema
 
 lock: ## Resolve the dependencies again into the two lock files (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }

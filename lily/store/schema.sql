@@ -1,0 +1,1518 @@
+-- What the migrations add up to. Written by `make schema`; never run.
+
+CREATE SCHEMA lily;
+
+ALTER SCHEMA lily OWNER TO lily_owner;
+
+CREATE FUNCTION lily.protect(name regclass) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', name);
+  EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', name);
+  EXECUTE format('CREATE POLICY app ON %s TO lily_app
+    USING (tenant = (SELECT lily.tenant())) WITH CHECK (tenant = (SELECT lily.tenant()))', name);
+  EXECUTE format('CREATE POLICY system ON %s TO lily_system
+    USING (tenant = ANY ((SELECT lily.tenants())::int[]))
+    WITH CHECK (tenant = ANY ((SELECT lily.tenants())::int[]))', name);
+  -- Search functions run as the owner and read the tenant themselves (see 0002).
+  EXECUTE format('CREATE POLICY owner ON %s TO lily_owner USING (true) WITH CHECK (true)', name);
+END $$;
+
+ALTER FUNCTION lily.protect(name regclass) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.search(wanted tsquery, exact tsquery, in_name tsquery, in_path tsquery, since timestamp with time zone, shown text, after_mode text, after_rank integer, after_name text, after_guid uuid, page integer, OUT mode text, OUT total integer, OUT total_is_exact boolean, OUT facets jsonb, OUT ranks integer[], OUT names text[], OUT guids uuid[]) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'lily', 'pg_temp'
+    SET random_page_cost TO '1.1'
+    SET jit TO 'off'
+    AS $_$
+DECLARE
+  ranked_most CONSTANT int := 2000;
+  counted CONSTANT int := 1000;
+  condition text := lily.search_condition(wanted, since, shown);
+  most int := counted;
+  beyond uuid := '00000000-0000-0000-0000-000000000000';
+  nobody CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
+  section int;
+  step uuid[];
+BEGIN
+  IF after_mode = 'ranked' THEN
+    most := 1000000;
+  ELSIF after_mode IS NULL
+    AND lily.search_estimate(condition, wanted, since) < 4 * ranked_most THEN
+    most := ranked_most;
+  END IF;
+  -- Rank = 2 * how well it matches + lane.
+  EXECUTE format($sql$
+    WITH hit AS MATERIALIZED (
+      SELECT a.guid, a.asset_type, a.asset_owner, a.data_source, a.tags,
+             left(a.asset_name, 200) COLLATE "C" AS name,
+             (a.lane = 'fields')::int + 2 * CASE WHEN $5 IS NULL THEN 0
+               WHEN a.search @@ $4 THEN 0 WHEN a.search @@ $5 THEN 1
+               WHEN a.search @@ $6 THEN 2 ELSE 3 END AS rank
+        FROM asset a WHERE %s LIMIT %s),
+    value AS (
+      SELECT 'asset_type' AS kind, asset_type AS value FROM hit
+      UNION ALL SELECT 'data_source', data_source FROM hit WHERE data_source IS NOT NULL
+      UNION ALL SELECT 'owner', asset_owner FROM hit WHERE asset_owner IS NOT NULL
+      UNION ALL SELECT 'tag', t FROM hit, unnest(tags) t),
+    counted AS (
+      SELECT kind, value, count(*) AS n,
+             row_number() OVER (PARTITION BY kind ORDER BY count(*) DESC, value) AS place
+        FROM value GROUP BY kind, value),
+    facet AS (
+      SELECT kind, jsonb_object_agg(value, n) AS counts
+        FROM counted WHERE place <= 50 GROUP BY kind),
+    page AS (
+      SELECT rank, name, guid FROM hit
+       WHERE $7 IS NULL OR (rank, name, guid) > ($7, $8 COLLATE "C", $9)
+       ORDER BY rank, name, guid LIMIT $10)
+    SELECT (SELECT count(*) FROM hit),
+           (SELECT coalesce(jsonb_object_agg(kind, counts), '{}') FROM facet),
+           (SELECT array_agg(rank ORDER BY rank, name, guid) FROM page),
+           (SELECT array_agg(name ORDER BY rank, name, guid) FROM page),
+           (SELECT array_agg(guid ORDER BY rank, name, guid) FROM page)
+  $sql$, condition, most + 1)
+    INTO total, facets, ranks, names, guids
+    USING lily.tenant(), wanted, since, exact, in_name, in_path,
+          CASE WHEN after_mode = 'ranked' THEN after_rank END, after_name, after_guid, page;
+  total_is_exact := total <= most;
+  IF after_mode IS DISTINCT FROM 'listed' AND total_is_exact THEN
+    mode := 'ranked';
+    RETURN;
+  END IF;
+  mode := 'listed';
+  ranks := '{}'; names := '{}'; guids := '{}';
+  -- Sections: exact names in core, in fields, then the rest of core, of fields.
+  FOR section IN SELECT generate_series(coalesce(after_rank, 0), 3) LOOP
+    CONTINUE WHEN section < 2 AND exact IS NULL;
+    beyond := CASE WHEN section = after_rank THEN after_guid ELSE nobody END;
+    step := array(SELECT lily.search_section(
+      condition, CASE section % 2 WHEN 0 THEN 'core' ELSE 'fields' END,
+      CASE WHEN section < 2 THEN exact
+           WHEN exact IS NOT NULL THEN wanted && !!exact ELSE wanted END,
+      since, beyond, page - cardinality(guids)));
+    ranks := ranks || array_fill(section, ARRAY[cardinality(step)]);
+    guids := guids || step;
+    EXIT WHEN cardinality(guids) >= page;
+  END LOOP;
+END $_$;
+
+ALTER FUNCTION lily.search(wanted tsquery, exact tsquery, in_name tsquery, in_path tsquery, since timestamp with time zone, shown text, after_mode text, after_rank integer, after_name text, after_guid uuid, page integer, OUT mode text, OUT total integer, OUT total_is_exact boolean, OUT facets jsonb, OUT ranks integer[], OUT names text[], OUT guids uuid[]) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.search_condition(wanted tsquery, since timestamp with time zone, shown text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+  SELECT 'a.tenant = $1'
+    || CASE WHEN wanted IS NULL THEN '' ELSE ' AND a.search @@ $2' END
+    || CASE WHEN since IS NULL THEN '' ELSE ' AND a.updated_at >= $3' END
+    || CASE shown
+       WHEN 'live' THEN ' AND a.deleted_by IS NULL AND a.archived_at IS NULL
+         AND NOT EXISTS (SELECT FROM asset p WHERE p.tenant = $1 AND p.lane = ''core''
+           AND p.guid = a.parent AND a.lane = ''fields''
+           AND (p.deleted_by IS NOT NULL OR p.archived_at IS NOT NULL))'
+       WHEN 'gone' THEN ' AND a.guid IN (
+         SELECT d.guid FROM asset d WHERE d.tenant = $1 AND d.deleted_by IS NOT NULL
+         UNION ALL
+         SELECT c.guid FROM asset p JOIN asset c
+             ON c.tenant = $1 AND c.parent = p.guid AND c.lane = ''fields''
+          WHERE p.tenant = $1 AND p.lane = ''core'' AND p.deleted_by IS NOT NULL)'
+       ELSE ' AND (a.archived_at IS NULL OR a.deleted_by IS NOT NULL)
+         AND NOT EXISTS (SELECT FROM asset p WHERE p.tenant = $1 AND p.lane = ''core''
+           AND p.guid = a.parent AND a.lane = ''fields''
+           AND p.deleted_by IS NULL AND p.archived_at IS NOT NULL)'
+       END
+$_$;
+
+ALTER FUNCTION lily.search_condition(wanted tsquery, since timestamp with time zone, shown text) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.search_estimate(condition text, wanted tsquery, since timestamp with time zone) RETURNS double precision
+    LANGUAGE plpgsql
+    AS $$
+DECLARE plan json;
+BEGIN
+  EXECUTE 'EXPLAIN (FORMAT JSON) SELECT FROM asset a WHERE ' || condition
+    INTO plan USING lily.tenant(), wanted, since;
+  RETURN (plan -> 0 -> 'Plan' ->> 'Plan Rows')::float;
+END $$;
+
+ALTER FUNCTION lily.search_estimate(condition text, wanted tsquery, since timestamp with time zone) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.search_section(condition text, its_lane text, wanted tsquery, since timestamp with time zone, beyond uuid, page integer) RETURNS SETOF uuid
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+  few CONSTANT int := 5000;
+  many CONSTANT int := 20000;
+  place text := condition || format(' AND a.lane = %L', its_lane);
+  ahead text := ' AND a.guid > $4';
+  found uuid[];
+BEGIN
+  IF lily.search_estimate(place, wanted, since) > few THEN
+    EXECUTE format(
+      'SELECT array(SELECT a.guid FROM (SELECT * FROM asset w WHERE w.tenant = $1
+         AND w.lane = %L AND w.guid > $4 ORDER BY w.guid LIMIT %s) a
+        WHERE %s ORDER BY a.guid LIMIT $5)', its_lane, few, condition)
+      INTO found USING lily.tenant(), wanted, since, beyond, page;
+    IF cardinality(found) = page THEN
+      RETURN QUERY SELECT unnest(found);
+      RETURN;
+    END IF;
+  END IF;
+  EXECUTE format('SELECT array(SELECT a.guid FROM asset a WHERE %s LIMIT %s)', place, many + 1)
+    INTO found USING lily.tenant(), wanted, since;
+  IF cardinality(found) <= many THEN
+    RETURN QUERY SELECT g FROM unnest(found) g WHERE g > beyond ORDER BY g LIMIT page;
+  ELSE
+    RETURN QUERY EXECUTE format(
+      'SELECT a.guid FROM asset a WHERE %s ORDER BY a.guid LIMIT $5', place || ahead)
+      USING lily.tenant(), wanted, since, beyond, page;
+  END IF;
+END $_$;
+
+ALTER FUNCTION lily.search_section(condition text, its_lane text, wanted tsquery, since timestamp with time zone, beyond uuid, page integer) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.tenant() RETURNS integer
+    LANGUAGE sql STABLE
+    AS $$ SELECT current_setting('lily.tenant')::int $$;
+
+ALTER FUNCTION lily.tenant() OWNER TO lily_owner;
+
+CREATE FUNCTION lily.tenants() RETURNS integer[]
+    LANGUAGE sql STABLE
+    AS $$ SELECT current_setting('lily.tenants')::int[] $$;
+
+ALTER FUNCTION lily.tenants() OWNER TO lily_owner;
+
+CREATE TABLE lily.applied (
+    lane text NOT NULL,
+    part integer DEFAULT 0 NOT NULL,
+    "position" bigint DEFAULT 0 NOT NULL,
+    batch uuid,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    observed timestamp with time zone
+);
+
+ALTER TABLE lily.applied OWNER TO lily_owner;
+
+CREATE TABLE lily.asset (
+    tenant integer NOT NULL,
+    lane text NOT NULL,
+    guid uuid NOT NULL,
+    qualified_name text NOT NULL,
+    caller_id text,
+    asset_name text NOT NULL,
+    asset_type text NOT NULL,
+    asset_owner text,
+    description text,
+    parent uuid,
+    data_source text,
+    external_id text,
+    tags text[] DEFAULT '{}'::text[] NOT NULL,
+    business_terms text[] DEFAULT '{}'::text[] NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb NOT NULL,
+    details jsonb,
+    version integer NOT NULL,
+    deleted_by text,
+    deleted_at timestamp with time zone,
+    archived_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    observed_at timestamp with time zone NOT NULL,
+    applied_at timestamp with time zone NOT NULL,
+    feed_position bigint NOT NULL,
+    cause text NOT NULL,
+    source text NOT NULL,
+    log_offset bigint NOT NULL,
+    layers smallint DEFAULT 0 NOT NULL,
+    statement jsonb,
+    edited jsonb,
+    search tsvector NOT NULL
+)
+PARTITION BY LIST (lane);
+
+ALTER TABLE ONLY lily.asset FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset OWNER TO lily_owner;
+
+CREATE TABLE lily.asset_alias (
+    tenant integer NOT NULL,
+    alias text NOT NULL,
+    guid uuid NOT NULL
+);
+
+ALTER TABLE ONLY lily.asset_alias FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_alias OWNER TO lily_owner;
+
+CREATE TABLE lily.asset_core (
+    tenant integer CONSTRAINT asset_tenant_not_null NOT NULL,
+    lane text CONSTRAINT asset_lane_not_null NOT NULL,
+    guid uuid CONSTRAINT asset_guid_not_null NOT NULL,
+    qualified_name text CONSTRAINT asset_qualified_name_not_null NOT NULL,
+    caller_id text,
+    asset_name text CONSTRAINT asset_asset_name_not_null NOT NULL,
+    asset_type text CONSTRAINT asset_asset_type_not_null NOT NULL,
+    asset_owner text,
+    description text,
+    parent uuid,
+    data_source text,
+    external_id text,
+    tags text[] DEFAULT '{}'::text[] CONSTRAINT asset_tags_not_null NOT NULL,
+    business_terms text[] DEFAULT '{}'::text[] CONSTRAINT asset_business_terms_not_null NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb CONSTRAINT asset_metadata_not_null NOT NULL,
+    details jsonb,
+    version integer CONSTRAINT asset_version_not_null NOT NULL,
+    deleted_by text,
+    deleted_at timestamp with time zone,
+    archived_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone CONSTRAINT asset_created_at_not_null NOT NULL,
+    updated_at timestamp with time zone CONSTRAINT asset_updated_at_not_null NOT NULL,
+    observed_at timestamp with time zone CONSTRAINT asset_observed_at_not_null NOT NULL,
+    applied_at timestamp with time zone CONSTRAINT asset_applied_at_not_null NOT NULL,
+    feed_position bigint CONSTRAINT asset_feed_position_not_null NOT NULL,
+    cause text CONSTRAINT asset_cause_not_null NOT NULL,
+    source text CONSTRAINT asset_source_not_null NOT NULL,
+    log_offset bigint CONSTRAINT asset_log_offset_not_null NOT NULL,
+    layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
+    statement jsonb,
+    edited jsonb,
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+)
+PARTITION BY HASH (guid);
+
+ALTER TABLE ONLY lily.asset_core FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_core OWNER TO lily_owner;
+
+CREATE TABLE lily.asset_core_0 (
+    tenant integer CONSTRAINT asset_tenant_not_null NOT NULL,
+    lane text CONSTRAINT asset_lane_not_null NOT NULL,
+    guid uuid CONSTRAINT asset_guid_not_null NOT NULL,
+    qualified_name text CONSTRAINT asset_qualified_name_not_null NOT NULL,
+    caller_id text,
+    asset_name text CONSTRAINT asset_asset_name_not_null NOT NULL,
+    asset_type text CONSTRAINT asset_asset_type_not_null NOT NULL,
+    asset_owner text,
+    description text,
+    parent uuid,
+    data_source text,
+    external_id text,
+    tags text[] DEFAULT '{}'::text[] CONSTRAINT asset_tags_not_null NOT NULL,
+    business_terms text[] DEFAULT '{}'::text[] CONSTRAINT asset_business_terms_not_null NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb CONSTRAINT asset_metadata_not_null NOT NULL,
+    details jsonb,
+    version integer CONSTRAINT asset_version_not_null NOT NULL,
+    deleted_by text,
+    deleted_at timestamp with time zone,
+    archived_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone CONSTRAINT asset_created_at_not_null NOT NULL,
+    updated_at timestamp with time zone CONSTRAINT asset_updated_at_not_null NOT NULL,
+    observed_at timestamp with time zone CONSTRAINT asset_observed_at_not_null NOT NULL,
+    applied_at timestamp with time zone CONSTRAINT asset_applied_at_not_null NOT NULL,
+    feed_position bigint CONSTRAINT asset_feed_position_not_null NOT NULL,
+    cause text CONSTRAINT asset_cause_not_null NOT NULL,
+    source text CONSTRAINT asset_source_not_null NOT NULL,
+    log_offset bigint CONSTRAINT asset_log_offset_not_null NOT NULL,
+    layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
+    statement jsonb,
+    edited jsonb,
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+)
+WITH (toast_tuple_target='4080');
+
+ALTER TABLE ONLY lily.asset_core_0 FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_core_0 OWNER TO lily_owner;
+
+CREATE TABLE lily.asset_core_1 (
+    tenant integer CONSTRAINT asset_tenant_not_null NOT NULL,
+    lane text CONSTRAINT asset_lane_not_null NOT NULL,
+    guid uuid CONSTRAINT asset_guid_not_null NOT NULL,
+    qualified_name text CONSTRAINT asset_qualified_name_not_null NOT NULL,
+    caller_id text,
+    asset_name text CONSTRAINT asset_asset_name_not_null NOT NULL,
+    asset_type text CONSTRAINT asset_asset_type_not_null NOT NULL,
+    asset_owner text,
+    description text,
+    parent uuid,
+    data_source text,
+    external_id text,
+    tags text[] DEFAULT '{}'::text[] CONSTRAINT asset_tags_not_null NOT NULL,
+    business_terms text[] DEFAULT '{}'::text[] CONSTRAINT asset_business_terms_not_null NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb CONSTRAINT asset_metadata_not_null NOT NULL,
+    details jsonb,
+    version integer CONSTRAINT asset_version_not_null NOT NULL,
+    deleted_by text,
+    deleted_at timestamp with time zone,
+    archived_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone CONSTRAINT asset_created_at_not_null NOT NULL,
+    updated_at timestamp with time zone CONSTRAINT asset_updated_at_not_null NOT NULL,
+    observed_at timestamp with time zone CONSTRAINT asset_observed_at_not_null NOT NULL,
+    applied_at timestamp with time zone CONSTRAINT asset_applied_at_not_null NOT NULL,
+    feed_position bigint CONSTRAINT asset_feed_position_not_null NOT NULL,
+    cause text CONSTRAINT asset_cause_not_null NOT NULL,
+    source text CONSTRAINT asset_source_not_null NOT NULL,
+    log_offset bigint CONSTRAINT asset_log_offset_not_null NOT NULL,
+    layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
+    statement jsonb,
+    edited jsonb,
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+)
+WITH (toast_tuple_target='4080');
+
+ALTER TABLE ONLY lily.asset_core_1 FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_core_1 OWNER TO lily_owner;
+
+CREATE TABLE lily.asset_fields (
+    tenant integer CONSTRAINT asset_tenant_not_null NOT NULL,
+    lane text CONSTRAINT asset_lane_not_null NOT NULL,
+    guid uuid CONSTRAINT asset_guid_not_null NOT NULL,
+    qualified_name text CONSTRAINT asset_qualified_name_not_null NOT NULL,
+    caller_id text,
+    asset_name text CONSTRAINT asset_asset_name_not_null NOT NULL,
+    asset_type text CONSTRAINT asset_asset_type_not_null NOT NULL,
+    asset_owner text,
+    description text,
+    parent uuid,
+    data_source text,
+    external_id text,
+    tags text[] DEFAULT '{}'::text[] CONSTRAINT asset_tags_not_null NOT NULL,
+    business_terms text[] DEFAULT '{}'::text[] CONSTRAINT asset_business_terms_not_null NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb CONSTRAINT asset_metadata_not_null NOT NULL,
+    details jsonb,
+    version integer CONSTRAINT asset_version_not_null NOT NULL,
+    deleted_by text,
+    deleted_at timestamp with time zone,
+    archived_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone CONSTRAINT asset_created_at_not_null NOT NULL,
+    updated_at timestamp with time zone CONSTRAINT asset_updated_at_not_null NOT NULL,
+    observed_at timestamp with time zone CONSTRAINT asset_observed_at_not_null NOT NULL,
+    applied_at timestamp with time zone CONSTRAINT asset_applied_at_not_null NOT NULL,
+    feed_position bigint CONSTRAINT asset_feed_position_not_null NOT NULL,
+    cause text CONSTRAINT asset_cause_not_null NOT NULL,
+    source text CONSTRAINT asset_source_not_null NOT NULL,
+    log_offset bigint CONSTRAINT asset_log_offset_not_null NOT NULL,
+    layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
+    statement jsonb,
+    edited jsonb,
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+)
+PARTITION BY HASH (guid);
+
+ALTER TABLE ONLY lily.asset_fields FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_fields OWNER TO lily_owner;
+
+CREATE TABLE lily.asset_fields_0 (
+    tenant integer CONSTRAINT asset_tenant_not_null NOT NULL,
+    lane text CONSTRAINT asset_lane_not_null NOT NULL,
+    guid uuid CONSTRAINT asset_guid_not_null NOT NULL,
+    qualified_name text CONSTRAINT asset_qualified_name_not_null NOT NULL,
+    caller_id text,
+    asset_name text CONSTRAINT asset_asset_name_not_null NOT NULL,
+    asset_type text CONSTRAINT asset_asset_type_not_null NOT NULL,
+    asset_owner text,
+    description text,
+    parent uuid,
+    data_source text,
+    external_id text,
+    tags text[] DEFAULT '{}'::text[] CONSTRAINT asset_tags_not_null NOT NULL,
+    business_terms text[] DEFAULT '{}'::text[] CONSTRAINT asset_business_terms_not_null NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb CONSTRAINT asset_metadata_not_null NOT NULL,
+    details jsonb,
+    version integer CONSTRAINT asset_version_not_null NOT NULL,
+    deleted_by text,
+    deleted_at timestamp with time zone,
+    archived_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone CONSTRAINT asset_created_at_not_null NOT NULL,
+    updated_at timestamp with time zone CONSTRAINT asset_updated_at_not_null NOT NULL,
+    observed_at timestamp with time zone CONSTRAINT asset_observed_at_not_null NOT NULL,
+    applied_at timestamp with time zone CONSTRAINT asset_applied_at_not_null NOT NULL,
+    feed_position bigint CONSTRAINT asset_feed_position_not_null NOT NULL,
+    cause text CONSTRAINT asset_cause_not_null NOT NULL,
+    source text CONSTRAINT asset_source_not_null NOT NULL,
+    log_offset bigint CONSTRAINT asset_log_offset_not_null NOT NULL,
+    layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
+    statement jsonb,
+    edited jsonb,
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+);
+
+ALTER TABLE ONLY lily.asset_fields_0 FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_fields_0 OWNER TO lily_owner;
+
+CREATE TABLE lily.asset_fields_1 (
+    tenant integer CONSTRAINT asset_tenant_not_null NOT NULL,
+    lane text CONSTRAINT asset_lane_not_null NOT NULL,
+    guid uuid CONSTRAINT asset_guid_not_null NOT NULL,
+    qualified_name text CONSTRAINT asset_qualified_name_not_null NOT NULL,
+    caller_id text,
+    asset_name text CONSTRAINT asset_asset_name_not_null NOT NULL,
+    asset_type text CONSTRAINT asset_asset_type_not_null NOT NULL,
+    asset_owner text,
+    description text,
+    parent uuid,
+    data_source text,
+    external_id text,
+    tags text[] DEFAULT '{}'::text[] CONSTRAINT asset_tags_not_null NOT NULL,
+    business_terms text[] DEFAULT '{}'::text[] CONSTRAINT asset_business_terms_not_null NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb CONSTRAINT asset_metadata_not_null NOT NULL,
+    details jsonb,
+    version integer CONSTRAINT asset_version_not_null NOT NULL,
+    deleted_by text,
+    deleted_at timestamp with time zone,
+    archived_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone CONSTRAINT asset_created_at_not_null NOT NULL,
+    updated_at timestamp with time zone CONSTRAINT asset_updated_at_not_null NOT NULL,
+    observed_at timestamp with time zone CONSTRAINT asset_observed_at_not_null NOT NULL,
+    applied_at timestamp with time zone CONSTRAINT asset_applied_at_not_null NOT NULL,
+    feed_position bigint CONSTRAINT asset_feed_position_not_null NOT NULL,
+    cause text CONSTRAINT asset_cause_not_null NOT NULL,
+    source text CONSTRAINT asset_source_not_null NOT NULL,
+    log_offset bigint CONSTRAINT asset_log_offset_not_null NOT NULL,
+    layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
+    statement jsonb,
+    edited jsonb,
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+);
+
+ALTER TABLE ONLY lily.asset_fields_1 FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_fields_1 OWNER TO lily_owner;
+
+CREATE TABLE lily.asset_fields_2 (
+    tenant integer CONSTRAINT asset_tenant_not_null NOT NULL,
+    lane text CONSTRAINT asset_lane_not_null NOT NULL,
+    guid uuid CONSTRAINT asset_guid_not_null NOT NULL,
+    qualified_name text CONSTRAINT asset_qualified_name_not_null NOT NULL,
+    caller_id text,
+    asset_name text CONSTRAINT asset_asset_name_not_null NOT NULL,
+    asset_type text CONSTRAINT asset_asset_type_not_null NOT NULL,
+    asset_owner text,
+    description text,
+    parent uuid,
+    data_source text,
+    external_id text,
+    tags text[] DEFAULT '{}'::text[] CONSTRAINT asset_tags_not_null NOT NULL,
+    business_terms text[] DEFAULT '{}'::text[] CONSTRAINT asset_business_terms_not_null NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb CONSTRAINT asset_metadata_not_null NOT NULL,
+    details jsonb,
+    version integer CONSTRAINT asset_version_not_null NOT NULL,
+    deleted_by text,
+    deleted_at timestamp with time zone,
+    archived_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone CONSTRAINT asset_created_at_not_null NOT NULL,
+    updated_at timestamp with time zone CONSTRAINT asset_updated_at_not_null NOT NULL,
+    observed_at timestamp with time zone CONSTRAINT asset_observed_at_not_null NOT NULL,
+    applied_at timestamp with time zone CONSTRAINT asset_applied_at_not_null NOT NULL,
+    feed_position bigint CONSTRAINT asset_feed_position_not_null NOT NULL,
+    cause text CONSTRAINT asset_cause_not_null NOT NULL,
+    source text CONSTRAINT asset_source_not_null NOT NULL,
+    log_offset bigint CONSTRAINT asset_log_offset_not_null NOT NULL,
+    layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
+    statement jsonb,
+    edited jsonb,
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+);
+
+ALTER TABLE ONLY lily.asset_fields_2 FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_fields_2 OWNER TO lily_owner;
+
+CREATE TABLE lily.asset_fields_3 (
+    tenant integer CONSTRAINT asset_tenant_not_null NOT NULL,
+    lane text CONSTRAINT asset_lane_not_null NOT NULL,
+    guid uuid CONSTRAINT asset_guid_not_null NOT NULL,
+    qualified_name text CONSTRAINT asset_qualified_name_not_null NOT NULL,
+    caller_id text,
+    asset_name text CONSTRAINT asset_asset_name_not_null NOT NULL,
+    asset_type text CONSTRAINT asset_asset_type_not_null NOT NULL,
+    asset_owner text,
+    description text,
+    parent uuid,
+    data_source text,
+    external_id text,
+    tags text[] DEFAULT '{}'::text[] CONSTRAINT asset_tags_not_null NOT NULL,
+    business_terms text[] DEFAULT '{}'::text[] CONSTRAINT asset_business_terms_not_null NOT NULL,
+    metadata jsonb DEFAULT '{}'::jsonb CONSTRAINT asset_metadata_not_null NOT NULL,
+    details jsonb,
+    version integer CONSTRAINT asset_version_not_null NOT NULL,
+    deleted_by text,
+    deleted_at timestamp with time zone,
+    archived_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone CONSTRAINT asset_created_at_not_null NOT NULL,
+    updated_at timestamp with time zone CONSTRAINT asset_updated_at_not_null NOT NULL,
+    observed_at timestamp with time zone CONSTRAINT asset_observed_at_not_null NOT NULL,
+    applied_at timestamp with time zone CONSTRAINT asset_applied_at_not_null NOT NULL,
+    feed_position bigint CONSTRAINT asset_feed_position_not_null NOT NULL,
+    cause text CONSTRAINT asset_cause_not_null NOT NULL,
+    source text CONSTRAINT asset_source_not_null NOT NULL,
+    log_offset bigint CONSTRAINT asset_log_offset_not_null NOT NULL,
+    layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
+    statement jsonb,
+    edited jsonb,
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+);
+
+ALTER TABLE ONLY lily.asset_fields_3 FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_fields_3 OWNER TO lily_owner;
+
+CREATE TABLE lily.asset_source (
+    tenant integer NOT NULL,
+    guid uuid NOT NULL,
+    source text NOT NULL,
+    statement jsonb NOT NULL
+);
+
+ALTER TABLE ONLY lily.asset_source FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_source OWNER TO lily_owner;
+
+CREATE TABLE lily.cell (
+    name text NOT NULL,
+    url bytea,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE lily.cell OWNER TO lily_owner;
+
+CREATE TABLE lily.connection (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    name text NOT NULL,
+    plugin text NOT NULL,
+    uses text[] NOT NULL,
+    options jsonb DEFAULT '{}'::jsonb NOT NULL,
+    secrets bytea,
+    schedule text,
+    ordinal integer DEFAULT 0 NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    revision bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY lily.connection FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.connection OWNER TO lily_owner;
+
+CREATE TABLE lily.consumer (
+    name text NOT NULL,
+    tenant integer NOT NULL,
+    "position" bigint NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE ONLY lily.consumer FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.consumer OWNER TO lily_owner;
+
+CREATE TABLE lily.dead_letter (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    cause text NOT NULL,
+    lane text NOT NULL,
+    log_offset bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    stage text NOT NULL,
+    plugin text DEFAULT ''::text NOT NULL,
+    reason text NOT NULL,
+    key text DEFAULT ''::text NOT NULL,
+    source text DEFAULT ''::text NOT NULL,
+    raw text NOT NULL,
+    state text DEFAULT 'parked'::text NOT NULL,
+    settled_at timestamp with time zone,
+    settled_by text,
+    CONSTRAINT dead_letter_state_check CHECK ((state = ANY (ARRAY['parked'::text, 'replayed'::text, 'dropped'::text])))
+);
+
+ALTER TABLE ONLY lily.dead_letter FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.dead_letter OWNER TO lily_owner;
+
+CREATE TABLE lily.fact (
+    tenant integer NOT NULL,
+    "position" bigint NOT NULL,
+    kind text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    guid uuid,
+    version integer DEFAULT 0 NOT NULL,
+    cause text NOT NULL,
+    payload text,
+    salt bytea,
+    payload_hash bytea NOT NULL,
+    hash bytea NOT NULL
+);
+
+ALTER TABLE ONLY lily.fact FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.fact OWNER TO lily_owner;
+
+CREATE TABLE lily.feed_head (
+    tenant integer NOT NULL,
+    "position" bigint NOT NULL,
+    hash bytea NOT NULL
+);
+
+ALTER TABLE ONLY lily.feed_head FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.feed_head OWNER TO lily_owner;
+
+CREATE TABLE lily.idempotency (
+    tenant integer NOT NULL,
+    subject text NOT NULL,
+    key text NOT NULL,
+    request bytea NOT NULL,
+    status integer,
+    headers jsonb,
+    body bytea,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE ONLY lily.idempotency FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.idempotency OWNER TO lily_owner;
+
+CREATE TABLE lily.log (
+    lane text NOT NULL,
+    "offset" bigint NOT NULL,
+    tenant integer NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    key text NOT NULL,
+    value text NOT NULL
+)
+PARTITION BY LIST (lane);
+
+ALTER TABLE lily.log OWNER TO lily_owner;
+
+CREATE TABLE lily.log_core (
+    lane text CONSTRAINT log_lane_not_null NOT NULL,
+    "offset" bigint CONSTRAINT log_offset_not_null NOT NULL,
+    tenant integer CONSTRAINT log_tenant_not_null NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() CONSTRAINT log_at_not_null NOT NULL,
+    key text CONSTRAINT log_key_not_null NOT NULL,
+    value text CONSTRAINT log_value_not_null NOT NULL
+);
+
+ALTER TABLE lily.log_core OWNER TO lily_owner;
+
+CREATE SEQUENCE lily.log_core_offset
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER SEQUENCE lily.log_core_offset OWNER TO lily_owner;
+
+CREATE TABLE lily.log_fields (
+    lane text CONSTRAINT log_lane_not_null NOT NULL,
+    "offset" bigint CONSTRAINT log_offset_not_null NOT NULL,
+    tenant integer CONSTRAINT log_tenant_not_null NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() CONSTRAINT log_at_not_null NOT NULL,
+    key text CONSTRAINT log_key_not_null NOT NULL,
+    value text CONSTRAINT log_value_not_null NOT NULL
+);
+
+ALTER TABLE lily.log_fields OWNER TO lily_owner;
+
+CREATE SEQUENCE lily.log_fields_offset
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+ALTER SEQUENCE lily.log_fields_offset OWNER TO lily_owner;
+
+CREATE TABLE lily.login_failure (
+    tenant integer NOT NULL,
+    username text NOT NULL,
+    address text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE ONLY lily.login_failure FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.login_failure OWNER TO lily_owner;
+
+CREATE TABLE lily.migration (
+    number integer NOT NULL,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE lily.migration OWNER TO postgres;
+
+CREATE TABLE lily.person (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    username text NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
+    password text NOT NULL,
+    role text NOT NULL,
+    platform boolean DEFAULT false NOT NULL,
+    active boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE ONLY lily.person FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.person OWNER TO lily_owner;
+
+CREATE TABLE lily.process (
+    id uuid NOT NULL,
+    role text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    beat_at timestamp with time zone NOT NULL,
+    detail jsonb DEFAULT '{}'::jsonb NOT NULL
+);
+
+ALTER TABLE lily.process OWNER TO lily_owner;
+
+CREATE TABLE lily.revocation (
+    number bigint NOT NULL,
+    id uuid NOT NULL,
+    before timestamp with time zone NOT NULL,
+    until timestamp with time zone NOT NULL
+);
+
+ALTER TABLE lily.revocation OWNER TO lily_owner;
+
+ALTER TABLE lily.revocation ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME lily.revocation_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE lily.service_account (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    name text NOT NULL,
+    secret text NOT NULL,
+    role text NOT NULL,
+    active boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE ONLY lily.service_account FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.service_account OWNER TO lily_owner;
+
+CREATE TABLE lily.tag_assignment (
+    tenant integer NOT NULL,
+    guid uuid NOT NULL,
+    tag text NOT NULL,
+    origin text NOT NULL,
+    by text NOT NULL,
+    state text DEFAULT 'active'::text NOT NULL,
+    reason text DEFAULT ''::text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    CONSTRAINT tag_assignment_origin_check CHECK ((origin = ANY (ARRAY['person'::text, 'rule'::text]))),
+    CONSTRAINT tag_assignment_state_check CHECK ((state = ANY (ARRAY['active'::text, 'suggested'::text, 'rejected'::text])))
+);
+
+ALTER TABLE ONLY lily.tag_assignment FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.tag_assignment OWNER TO lily_owner;
+
+CREATE TABLE lily.tenant (
+    number integer NOT NULL,
+    id uuid NOT NULL,
+    name text NOT NULL,
+    cell text NOT NULL,
+    isolation text DEFAULT 'pooled'::text NOT NULL,
+    state text DEFAULT 'active'::text NOT NULL,
+    settings jsonb DEFAULT '{}'::jsonb NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT tenant_isolation_check CHECK ((isolation = ANY (ARRAY['pooled'::text, 'dedicated'::text]))),
+    CONSTRAINT tenant_state_check CHECK ((state = ANY (ARRAY['active'::text, 'suspended'::text])))
+);
+
+ALTER TABLE lily.tenant OWNER TO lily_owner;
+
+ALTER TABLE lily.tenant ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME lily.tenant_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE lily.token (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    kind text NOT NULL,
+    subject uuid NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
+    digest bytea NOT NULL,
+    role text,
+    session uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    used_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    CONSTRAINT token_kind_check CHECK ((kind = ANY (ARRAY['personal'::text, 'refresh'::text])))
+);
+
+ALTER TABLE ONLY lily.token FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.token OWNER TO lily_owner;
+
+CREATE TABLE lily.token_key (
+    kid text NOT NULL,
+    private bytea NOT NULL,
+    public jsonb NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    retired_at timestamp with time zone
+);
+
+ALTER TABLE lily.token_key OWNER TO lily_owner;
+
+CREATE TABLE lily.tombstone (
+    tenant integer NOT NULL,
+    guid uuid NOT NULL,
+    observed_at timestamp with time zone NOT NULL,
+    at timestamp with time zone NOT NULL,
+    by text NOT NULL
+);
+
+ALTER TABLE ONLY lily.tombstone FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.tombstone OWNER TO lily_owner;
+
+ALTER TABLE ONLY lily.asset ATTACH PARTITION lily.asset_core FOR VALUES IN ('core');
+
+ALTER TABLE ONLY lily.asset_core ATTACH PARTITION lily.asset_core_0 FOR VALUES WITH (modulus 2, remainder 0);
+
+ALTER TABLE ONLY lily.asset_core ATTACH PARTITION lily.asset_core_1 FOR VALUES WITH (modulus 2, remainder 1);
+
+ALTER TABLE ONLY lily.asset ATTACH PARTITION lily.asset_fields FOR VALUES IN ('fields');
+
+ALTER TABLE ONLY lily.asset_fields ATTACH PARTITION lily.asset_fields_0 FOR VALUES WITH (modulus 4, remainder 0);
+
+ALTER TABLE ONLY lily.asset_fields ATTACH PARTITION lily.asset_fields_1 FOR VALUES WITH (modulus 4, remainder 1);
+
+ALTER TABLE ONLY lily.asset_fields ATTACH PARTITION lily.asset_fields_2 FOR VALUES WITH (modulus 4, remainder 2);
+
+ALTER TABLE ONLY lily.asset_fields ATTACH PARTITION lily.asset_fields_3 FOR VALUES WITH (modulus 4, remainder 3);
+
+ALTER TABLE ONLY lily.log ATTACH PARTITION lily.log_core FOR VALUES IN ('core');
+
+ALTER TABLE ONLY lily.log ATTACH PARTITION lily.log_fields FOR VALUES IN ('fields');
+
+ALTER TABLE ONLY lily.applied
+    ADD CONSTRAINT applied_pkey PRIMARY KEY (lane, part);
+
+ALTER TABLE ONLY lily.asset_alias
+    ADD CONSTRAINT asset_alias_pkey PRIMARY KEY (tenant, alias);
+
+ALTER TABLE ONLY lily.asset
+    ADD CONSTRAINT asset_pkey PRIMARY KEY (tenant, guid, lane);
+
+ALTER TABLE ONLY lily.asset_core
+    ADD CONSTRAINT asset_core_pkey PRIMARY KEY (tenant, guid, lane);
+
+ALTER TABLE ONLY lily.asset_core_0
+    ADD CONSTRAINT asset_core_0_pkey PRIMARY KEY (tenant, guid, lane);
+
+ALTER TABLE ONLY lily.asset_core_1
+    ADD CONSTRAINT asset_core_1_pkey PRIMARY KEY (tenant, guid, lane);
+
+ALTER TABLE ONLY lily.asset_fields
+    ADD CONSTRAINT asset_fields_pkey PRIMARY KEY (tenant, guid, lane);
+
+ALTER TABLE ONLY lily.asset_fields_0
+    ADD CONSTRAINT asset_fields_0_pkey PRIMARY KEY (tenant, guid, lane);
+
+ALTER TABLE ONLY lily.asset_fields_1
+    ADD CONSTRAINT asset_fields_1_pkey PRIMARY KEY (tenant, guid, lane);
+
+ALTER TABLE ONLY lily.asset_fields_2
+    ADD CONSTRAINT asset_fields_2_pkey PRIMARY KEY (tenant, guid, lane);
+
+ALTER TABLE ONLY lily.asset_fields_3
+    ADD CONSTRAINT asset_fields_3_pkey PRIMARY KEY (tenant, guid, lane);
+
+ALTER TABLE ONLY lily.asset_source
+    ADD CONSTRAINT asset_source_pkey PRIMARY KEY (tenant, guid, source);
+
+ALTER TABLE ONLY lily.cell
+    ADD CONSTRAINT cell_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY lily.connection
+    ADD CONSTRAINT connection_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.connection
+    ADD CONSTRAINT connection_tenant_name_key UNIQUE (tenant, name);
+
+ALTER TABLE ONLY lily.consumer
+    ADD CONSTRAINT consumer_pkey PRIMARY KEY (name, tenant);
+
+ALTER TABLE ONLY lily.dead_letter
+    ADD CONSTRAINT dead_letter_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.fact
+    ADD CONSTRAINT fact_pkey PRIMARY KEY (tenant, "position");
+
+ALTER TABLE ONLY lily.feed_head
+    ADD CONSTRAINT feed_head_pkey PRIMARY KEY (tenant);
+
+ALTER TABLE ONLY lily.idempotency
+    ADD CONSTRAINT idempotency_pkey PRIMARY KEY (tenant, subject, key);
+
+ALTER TABLE ONLY lily.log
+    ADD CONSTRAINT log_pkey PRIMARY KEY (lane, "offset");
+
+ALTER TABLE ONLY lily.log_core
+    ADD CONSTRAINT log_core_pkey PRIMARY KEY (lane, "offset");
+
+ALTER TABLE ONLY lily.log_fields
+    ADD CONSTRAINT log_fields_pkey PRIMARY KEY (lane, "offset");
+
+ALTER TABLE ONLY lily.migration
+    ADD CONSTRAINT migration_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY lily.person
+    ADD CONSTRAINT person_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.person
+    ADD CONSTRAINT person_tenant_username_key UNIQUE (tenant, username);
+
+ALTER TABLE ONLY lily.process
+    ADD CONSTRAINT process_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY lily.revocation
+    ADD CONSTRAINT revocation_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY lily.service_account
+    ADD CONSTRAINT service_account_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.service_account
+    ADD CONSTRAINT service_account_tenant_name_key UNIQUE (tenant, name);
+
+ALTER TABLE ONLY lily.tag_assignment
+    ADD CONSTRAINT tag_assignment_pkey PRIMARY KEY (tenant, guid, tag, origin, by);
+
+ALTER TABLE ONLY lily.tenant
+    ADD CONSTRAINT tenant_id_key UNIQUE (id);
+
+ALTER TABLE ONLY lily.tenant
+    ADD CONSTRAINT tenant_name_key UNIQUE (name);
+
+ALTER TABLE ONLY lily.tenant
+    ADD CONSTRAINT tenant_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY lily.token_key
+    ADD CONSTRAINT token_key_pkey PRIMARY KEY (kid);
+
+ALTER TABLE ONLY lily.token
+    ADD CONSTRAINT token_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.token
+    ADD CONSTRAINT token_tenant_digest_key UNIQUE (tenant, digest);
+
+ALTER TABLE ONLY lily.tombstone
+    ADD CONSTRAINT tombstone_pkey PRIMARY KEY (tenant, guid);
+
+CREATE INDEX asset_alias_guid ON lily.asset_alias USING btree (tenant, guid);
+
+CREATE INDEX asset_search ON ONLY lily.asset USING gin (search) WITH (gin_pending_list_limit='256');
+
+CREATE INDEX asset_core_search_idx ON ONLY lily.asset_core USING gin (search) WITH (gin_pending_list_limit='256');
+
+CREATE INDEX asset_core_0_search_idx ON lily.asset_core_0 USING gin (search) WITH (gin_pending_list_limit='256');
+
+CREATE INDEX asset_expiry ON ONLY lily.asset USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX asset_core_tenant_expires_at_idx ON ONLY lily.asset_core USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX asset_core_0_tenant_expires_at_idx ON lily.asset_core_0 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX asset_hidden ON ONLY lily.asset USING btree (tenant, guid) WHERE ((deleted_by IS NOT NULL) OR (archived_at IS NOT NULL));
+
+CREATE INDEX asset_core_tenant_guid_idx ON ONLY lily.asset_core USING btree (tenant, guid) WHERE ((deleted_by IS NOT NULL) OR (archived_at IS NOT NULL));
+
+CREATE INDEX asset_core_0_tenant_guid_idx ON lily.asset_core_0 USING btree (tenant, guid) WHERE ((deleted_by IS NOT NULL) OR (archived_at IS NOT NULL));
+
+CREATE INDEX asset_parent ON ONLY lily.asset USING btree (tenant, parent, guid) WHERE (parent IS NOT NULL);
+
+CREATE INDEX asset_core_tenant_parent_guid_idx ON ONLY lily.asset_core USING btree (tenant, parent, guid) WHERE (parent IS NOT NULL);
+
+CREATE INDEX asset_core_0_tenant_parent_guid_idx ON lily.asset_core_0 USING btree (tenant, parent, guid) WHERE (parent IS NOT NULL);
+
+CREATE INDEX asset_updated ON ONLY lily.asset USING brin (updated_at);
+
+CREATE INDEX asset_core_updated_at_idx ON ONLY lily.asset_core USING brin (updated_at);
+
+CREATE INDEX asset_core_0_updated_at_idx ON lily.asset_core_0 USING brin (updated_at);
+
+CREATE INDEX asset_core_1_search_idx ON lily.asset_core_1 USING gin (search) WITH (gin_pending_list_limit='256');
+
+CREATE INDEX asset_core_1_tenant_expires_at_idx ON lily.asset_core_1 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX asset_core_1_tenant_guid_idx ON lily.asset_core_1 USING btree (tenant, guid) WHERE ((deleted_by IS NOT NULL) OR (archived_at IS NOT NULL));
+
+CREATE INDEX asset_core_1_tenant_parent_guid_idx ON lily.asset_core_1 USING btree (tenant, parent, guid) WHERE (parent IS NOT NULL);
+
+CREATE INDEX asset_core_1_updated_at_idx ON lily.asset_core_1 USING brin (updated_at);
+
+CREATE INDEX asset_fields_search_idx ON ONLY lily.asset_fields USING gin (search) WITH (gin_pending_list_limit='256');
+
+CREATE INDEX asset_fields_0_search_idx ON lily.asset_fields_0 USING gin (search) WITH (gin_pending_list_limit='256');
+
+CREATE INDEX asset_fields_tenant_expires_at_idx ON ONLY lily.asset_fields USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX asset_fields_0_tenant_expires_at_idx ON lily.asset_fields_0 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX asset_fields_tenant_guid_idx ON ONLY lily.asset_fields USING btree (tenant, guid) WHERE ((deleted_by IS NOT NULL) OR (archived_at IS NOT NULL));
+
+CREATE INDEX asset_fields_0_tenant_guid_idx ON lily.asset_fields_0 USING btree (tenant, guid) WHERE ((deleted_by IS NOT NULL) OR (archived_at IS NOT NULL));
+
+CREATE INDEX asset_fields_tenant_parent_guid_idx ON ONLY lily.asset_fields USING btree (tenant, parent, guid) WHERE (parent IS NOT NULL);
+
+CREATE INDEX asset_fields_0_tenant_parent_guid_idx ON lily.asset_fields_0 USING btree (tenant, parent, guid) WHERE (parent IS NOT NULL);
+
+CREATE INDEX asset_fields_updated_at_idx ON ONLY lily.asset_fields USING brin (updated_at);
+
+CREATE INDEX asset_fields_0_updated_at_idx ON lily.asset_fields_0 USING brin (updated_at);
+
+CREATE INDEX asset_fields_1_search_idx ON lily.asset_fields_1 USING gin (search) WITH (gin_pending_list_limit='256');
+
+CREATE INDEX asset_fields_1_tenant_expires_at_idx ON lily.asset_fields_1 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX asset_fields_1_tenant_guid_idx ON lily.asset_fields_1 USING btree (tenant, guid) WHERE ((deleted_by IS NOT NULL) OR (archived_at IS NOT NULL));
+
+CREATE INDEX asset_fields_1_tenant_parent_guid_idx ON lily.asset_fields_1 USING btree (tenant, parent, guid) WHERE (parent IS NOT NULL);
+
+CREATE INDEX asset_fields_1_updated_at_idx ON lily.asset_fields_1 USING brin (updated_at);
+
+CREATE INDEX asset_fields_2_search_idx ON lily.asset_fields_2 USING gin (search) WITH (gin_pending_list_limit='256');
+
+CREATE INDEX asset_fields_2_tenant_expires_at_idx ON lily.asset_fields_2 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX asset_fields_2_tenant_guid_idx ON lily.asset_fields_2 USING btree (tenant, guid) WHERE ((deleted_by IS NOT NULL) OR (archived_at IS NOT NULL));
+
+CREATE INDEX asset_fields_2_tenant_parent_guid_idx ON lily.asset_fields_2 USING btree (tenant, parent, guid) WHERE (parent IS NOT NULL);
+
+CREATE INDEX asset_fields_2_updated_at_idx ON lily.asset_fields_2 USING brin (updated_at);
+
+CREATE INDEX asset_fields_3_search_idx ON lily.asset_fields_3 USING gin (search) WITH (gin_pending_list_limit='256');
+
+CREATE INDEX asset_fields_3_tenant_expires_at_idx ON lily.asset_fields_3 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
+
+CREATE INDEX asset_fields_3_tenant_guid_idx ON lily.asset_fields_3 USING btree (tenant, guid) WHERE ((deleted_by IS NOT NULL) OR (archived_at IS NOT NULL));
+
+CREATE INDEX asset_fields_3_tenant_parent_guid_idx ON lily.asset_fields_3 USING btree (tenant, parent, guid) WHERE (parent IS NOT NULL);
+
+CREATE INDEX asset_fields_3_updated_at_idx ON lily.asset_fields_3 USING brin (updated_at);
+
+CREATE UNIQUE INDEX dead_letter_cause ON lily.dead_letter USING btree (tenant, cause);
+
+CREATE INDEX dead_letter_state ON lily.dead_letter USING btree (tenant, state, at, id);
+
+CREATE INDEX fact_asset ON lily.fact USING btree (tenant, guid, "position") WHERE (guid IS NOT NULL);
+
+CREATE INDEX idempotency_at_idx ON lily.idempotency USING btree (at);
+
+CREATE INDEX login_failure_tenant_address_at_idx ON lily.login_failure USING btree (tenant, address, at);
+
+CREATE INDEX login_failure_tenant_username_at_idx ON lily.login_failure USING btree (tenant, username, at);
+
+CREATE INDEX token_tenant_subject_idx ON lily.token USING btree (tenant, subject);
+
+ALTER INDEX lily.asset_core_pkey ATTACH PARTITION lily.asset_core_0_pkey;
+
+ALTER INDEX lily.asset_core_search_idx ATTACH PARTITION lily.asset_core_0_search_idx;
+
+ALTER INDEX lily.asset_core_tenant_expires_at_idx ATTACH PARTITION lily.asset_core_0_tenant_expires_at_idx;
+
+ALTER INDEX lily.asset_core_tenant_guid_idx ATTACH PARTITION lily.asset_core_0_tenant_guid_idx;
+
+ALTER INDEX lily.asset_core_tenant_parent_guid_idx ATTACH PARTITION lily.asset_core_0_tenant_parent_guid_idx;
+
+ALTER INDEX lily.asset_core_updated_at_idx ATTACH PARTITION lily.asset_core_0_updated_at_idx;
+
+ALTER INDEX lily.asset_core_pkey ATTACH PARTITION lily.asset_core_1_pkey;
+
+ALTER INDEX lily.asset_core_search_idx ATTACH PARTITION lily.asset_core_1_search_idx;
+
+ALTER INDEX lily.asset_core_tenant_expires_at_idx ATTACH PARTITION lily.asset_core_1_tenant_expires_at_idx;
+
+ALTER INDEX lily.asset_core_tenant_guid_idx ATTACH PARTITION lily.asset_core_1_tenant_guid_idx;
+
+ALTER INDEX lily.asset_core_tenant_parent_guid_idx ATTACH PARTITION lily.asset_core_1_tenant_parent_guid_idx;
+
+ALTER INDEX lily.asset_core_updated_at_idx ATTACH PARTITION lily.asset_core_1_updated_at_idx;
+
+ALTER INDEX lily.asset_pkey ATTACH PARTITION lily.asset_core_pkey;
+
+ALTER INDEX lily.asset_search ATTACH PARTITION lily.asset_core_search_idx;
+
+ALTER INDEX lily.asset_expiry ATTACH PARTITION lily.asset_core_tenant_expires_at_idx;
+
+ALTER INDEX lily.asset_hidden ATTACH PARTITION lily.asset_core_tenant_guid_idx;
+
+ALTER INDEX lily.asset_parent ATTACH PARTITION lily.asset_core_tenant_parent_guid_idx;
+
+ALTER INDEX lily.asset_updated ATTACH PARTITION lily.asset_core_updated_at_idx;
+
+ALTER INDEX lily.asset_fields_pkey ATTACH PARTITION lily.asset_fields_0_pkey;
+
+ALTER INDEX lily.asset_fields_search_idx ATTACH PARTITION lily.asset_fields_0_search_idx;
+
+ALTER INDEX lily.asset_fields_tenant_expires_at_idx ATTACH PARTITION lily.asset_fields_0_tenant_expires_at_idx;
+
+ALTER INDEX lily.asset_fields_tenant_guid_idx ATTACH PARTITION lily.asset_fields_0_tenant_guid_idx;
+
+ALTER INDEX lily.asset_fields_tenant_parent_guid_idx ATTACH PARTITION lily.asset_fields_0_tenant_parent_guid_idx;
+
+ALTER INDEX lily.asset_fields_updated_at_idx ATTACH PARTITION lily.asset_fields_0_updated_at_idx;
+
+ALTER INDEX lily.asset_fields_pkey ATTACH PARTITION lily.asset_fields_1_pkey;
+
+ALTER INDEX lily.asset_fields_search_idx ATTACH PARTITION lily.asset_fields_1_search_idx;
+
+ALTER INDEX lily.asset_fields_tenant_expires_at_idx ATTACH PARTITION lily.asset_fields_1_tenant_expires_at_idx;
+
+ALTER INDEX lily.asset_fields_tenant_guid_idx ATTACH PARTITION lily.asset_fields_1_tenant_guid_idx;
+
+ALTER INDEX lily.asset_fields_tenant_parent_guid_idx ATTACH PARTITION lily.asset_fields_1_tenant_parent_guid_idx;
+
+ALTER INDEX lily.asset_fields_updated_at_idx ATTACH PARTITION lily.asset_fields_1_updated_at_idx;
+
+ALTER INDEX lily.asset_fields_pkey ATTACH PARTITION lily.asset_fields_2_pkey;
+
+ALTER INDEX lily.asset_fields_search_idx ATTACH PARTITION lily.asset_fields_2_search_idx;
+
+ALTER INDEX lily.asset_fields_tenant_expires_at_idx ATTACH PARTITION lily.asset_fields_2_tenant_expires_at_idx;
+
+ALTER INDEX lily.asset_fields_tenant_guid_idx ATTACH PARTITION lily.asset_fields_2_tenant_guid_idx;
+
+ALTER INDEX lily.asset_fields_tenant_parent_guid_idx ATTACH PARTITION lily.asset_fields_2_tenant_parent_guid_idx;
+
+ALTER INDEX lily.asset_fields_updated_at_idx ATTACH PARTITION lily.asset_fields_2_updated_at_idx;
+
+ALTER INDEX lily.asset_fields_pkey ATTACH PARTITION lily.asset_fields_3_pkey;
+
+ALTER INDEX lily.asset_fields_search_idx ATTACH PARTITION lily.asset_fields_3_search_idx;
+
+ALTER INDEX lily.asset_fields_tenant_expires_at_idx ATTACH PARTITION lily.asset_fields_3_tenant_expires_at_idx;
+
+ALTER INDEX lily.asset_fields_tenant_guid_idx ATTACH PARTITION lily.asset_fields_3_tenant_guid_idx;
+
+ALTER INDEX lily.asset_fields_tenant_parent_guid_idx ATTACH PARTITION lily.asset_fields_3_tenant_parent_guid_idx;
+
+ALTER INDEX lily.asset_fields_updated_at_idx ATTACH PARTITION lily.asset_fields_3_updated_at_idx;
+
+ALTER INDEX lily.asset_pkey ATTACH PARTITION lily.asset_fields_pkey;
+
+ALTER INDEX lily.asset_search ATTACH PARTITION lily.asset_fields_search_idx;
+
+ALTER INDEX lily.asset_expiry ATTACH PARTITION lily.asset_fields_tenant_expires_at_idx;
+
+ALTER INDEX lily.asset_hidden ATTACH PARTITION lily.asset_fields_tenant_guid_idx;
+
+ALTER INDEX lily.asset_parent ATTACH PARTITION lily.asset_fields_tenant_parent_guid_idx;
+
+ALTER INDEX lily.asset_updated ATTACH PARTITION lily.asset_fields_updated_at_idx;
+
+ALTER INDEX lily.log_pkey ATTACH PARTITION lily.log_core_pkey;
+
+ALTER INDEX lily.log_pkey ATTACH PARTITION lily.log_fields_pkey;
+
+ALTER TABLE ONLY lily.tenant
+    ADD CONSTRAINT tenant_cell_fkey FOREIGN KEY (cell) REFERENCES lily.cell(name);
+
+CREATE POLICY app ON lily.asset TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.asset_alias TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.asset_core TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.asset_core_0 TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.asset_core_1 TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.asset_fields TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.asset_fields_0 TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.asset_fields_1 TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.asset_fields_2 TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.asset_fields_3 TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.asset_source TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.connection TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.consumer TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.dead_letter TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.fact TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.feed_head TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.idempotency TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.login_failure TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.person TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.service_account TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.tag_assignment TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.token TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.tombstone TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+ALTER TABLE lily.asset ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_alias ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_core ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_core_0 ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_core_1 ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_fields ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_fields_0 ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_fields_1 ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_fields_2 ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_fields_3 ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.asset_source ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.connection ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.consumer ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.dead_letter ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.fact ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.feed_head ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.idempotency ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.login_failure ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY owner ON lily.asset TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.asset_alias TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.asset_core TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.asset_core_0 TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.asset_core_1 TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.asset_fields TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.asset_fields_0 TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.asset_fields_1 TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.asset_fields_2 TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.asset_fields_3 TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.asset_source TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.connection TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.consumer TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.dead_letter TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.fact TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.feed_head TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.idempotency TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.login_failure TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.person TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.service_account TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.tag_assignment TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.token TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.tombstone TO lily_owner USING (true) WITH CHECK (true);
+
+ALTER TABLE lily.person ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.service_account ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY system ON lily.asset TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.asset_alias TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.asset_core TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.asset_core_0 TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.asset_core_1 TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.asset_fields TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.asset_fields_0 TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.asset_fields_1 TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.asset_fields_2 TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.asset_fields_3 TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.asset_source TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.connection TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.consumer TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.dead_letter TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.fact TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.feed_head TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.idempotency TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.login_failure TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.person TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.service_account TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.tag_assignment TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.token TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.tombstone TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+ALTER TABLE lily.tag_assignment ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.token ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.tombstone ENABLE ROW LEVEL SECURITY;
+
+GRANT USAGE ON SCHEMA lily TO lily_app;
+GRANT USAGE ON SCHEMA lily TO lily_system;
+
+REVOKE ALL ON FUNCTION lily.search(wanted tsquery, exact tsquery, in_name tsquery, in_path tsquery, since timestamp with time zone, shown text, after_mode text, after_rank integer, after_name text, after_guid uuid, page integer, OUT mode text, OUT total integer, OUT total_is_exact boolean, OUT facets jsonb, OUT ranks integer[], OUT names text[], OUT guids uuid[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION lily.search(wanted tsquery, exact tsquery, in_name tsquery, in_path tsquery, since timestamp with time zone, shown text, after_mode text, after_rank integer, after_name text, after_guid uuid, page integer, OUT mode text, OUT total integer, OUT total_is_exact boolean, OUT facets jsonb, OUT ranks integer[], OUT names text[], OUT guids uuid[]) TO lily_app;
+
+REVOKE ALL ON FUNCTION lily.search_condition(wanted tsquery, since timestamp with time zone, shown text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION lily.search_estimate(condition text, wanted tsquery, since timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION lily.search_section(condition text, its_lane text, wanted tsquery, since timestamp with time zone, beyond uuid, page integer) FROM PUBLIC;
+
+GRANT SELECT ON TABLE lily.applied TO lily_app;
+GRANT SELECT,UPDATE ON TABLE lily.applied TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.asset TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.asset TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.asset_alias TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.asset_alias TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.asset_source TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.asset_source TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.cell TO lily_app;
+GRANT SELECT ON TABLE lily.cell TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.connection TO lily_app;
+GRANT SELECT ON TABLE lily.connection TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.consumer TO lily_app;
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.consumer TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.dead_letter TO lily_app;
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.dead_letter TO lily_system;
+
+GRANT SELECT,INSERT ON TABLE lily.fact TO lily_app;
+GRANT SELECT,INSERT ON TABLE lily.fact TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.feed_head TO lily_app;
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.feed_head TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.idempotency TO lily_app;
+GRANT SELECT,DELETE ON TABLE lily.idempotency TO lily_system;
+
+GRANT INSERT ON TABLE lily.log TO lily_app;
+GRANT SELECT,INSERT,DELETE ON TABLE lily.log TO lily_system;
+
+GRANT SELECT,DELETE ON TABLE lily.log_core TO lily_system;
+
+GRANT USAGE ON SEQUENCE lily.log_core_offset TO lily_app;
+GRANT USAGE ON SEQUENCE lily.log_core_offset TO lily_system;
+
+GRANT SELECT,DELETE ON TABLE lily.log_fields TO lily_system;
+
+GRANT USAGE ON SEQUENCE lily.log_fields_offset TO lily_app;
+GRANT USAGE ON SEQUENCE lily.log_fields_offset TO lily_system;
+
+GRANT SELECT,INSERT,DELETE ON TABLE lily.login_failure TO lily_app;
+GRANT SELECT,DELETE ON TABLE lily.login_failure TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.person TO lily_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.process TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.process TO lily_system;
+
+GRANT SELECT,INSERT ON TABLE lily.revocation TO lily_app;
+GRANT SELECT,DELETE ON TABLE lily.revocation TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.service_account TO lily_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.tag_assignment TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.tag_assignment TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.tenant TO lily_app;
+GRANT SELECT ON TABLE lily.tenant TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.token TO lily_app;
+GRANT SELECT,DELETE ON TABLE lily.token TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.token_key TO lily_app;
+GRANT SELECT ON TABLE lily.token_key TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.tombstone TO lily_app;
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.tombstone TO lily_system;
