@@ -125,9 +125,7 @@ class HotCells:
         async with self._lock:
             if cell not in self._cells:
                 url = await asyncio.to_thread(self._database.role_url, cell)
-                reads = Reads(url)
-                await reads.open()
-                self._cells[cell] = Hot(Appender(url), Applied(url), reads)
+                self._cells[cell] = Hot(Appender(url), Applied(url), Reads(url))
             return self._cells[cell]
 
     async def close(self) -> None:

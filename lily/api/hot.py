@@ -138,7 +138,6 @@ def _accepted(outcome: Outcome) -> Response:
     return Response(_encode(_brief(outcome)), 202, headers, JSON)
 
 
-ROUTES = [
-    Route("/api/v1/metadata", ingest, methods=["POST"]),
-    Route("/api/v1/metadata/{id}", read, methods=["GET"]),
-]
+INGEST = Route("/api/v1/metadata", ingest, methods=["POST"])
+READ = Route("/api/v1/metadata/{id}", read, methods=["GET"])
+ROUTES = [INGEST, READ]

@@ -6,7 +6,6 @@ from uuid import UUID
 
 import msgspec
 import psycopg
-from psycopg_pool import AsyncConnectionPool
 
 from lily.assets.model import Asset
 from lily.errors import Unavailable
@@ -53,21 +52,19 @@ class Reads:
     """Coalesces questions per tenant. While a round is under way, the next one gathers."""
 
     def __init__(self, url: str, size: int = 4) -> None:
-        self._pool = AsyncConnectionPool(
-            url, min_size=1, max_size=size, open=False, kwargs={"autocommit": True},
-            check=AsyncConnectionPool.check_connection, name="reads", max_idle=60,
-        )  # fmt: skip
+        self._url = url
+        self._free: list[psycopg.AsyncConnection] = []
+        self._slots = asyncio.Semaphore(size)
         self._waiting: dict[int, _Waiting] = {}
         self._busy: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> None:
-        await self._pool.open(wait=False)
-
     async def close(self) -> None:
         for task in list(self._tasks):
             task.cancel()
-        await self._pool.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for conn in self._free:
+            await conn.close()
 
     async def ask(self, tenant: int, question: Question) -> Answer:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -89,7 +86,7 @@ class Reads:
     async def _round(self, tenant: int, waiting: _Waiting) -> None:
         try:
             answer = await self._answer(tenant, [question for question, _ in waiting])
-        except (psycopg.Error, TimeoutError) as cause:
+        except psycopg.Error as cause:
             for _, future in waiting:
                 if not future.done():
                     error = Unavailable("The database cannot be reached.")
@@ -101,42 +98,70 @@ class Reads:
                 future.set_result(answer)
 
     async def _answer(self, tenant: int, questions: Sequence[Question]) -> Answer:
-        guids = list({guid for q in questions for guid in q.guids})
-        aliases = list({alias for q in questions for alias in q.aliases})
-        causes = list({cause for q in questions for cause in q.causes})
-        async with self._pool.connection(timeout=5) as conn, conn.pipeline(), conn.transaction():
-            await conn.execute(BIND, [str(tenant)])
-            found = [
-                await conn.execute(statement, [tenant, values], prepare=True) if values else None
-                for statement, values in ((BY_GUID, guids), (BY_ALIAS, aliases), (DEAD, causes))
-            ]
-            answer = Answer()
-            if found[0] is not None:
-                async for row in found[0]:
-                    asset = Asset(*row)
-                    answer.assets[asset.guid] = asset
-            if found[1] is not None:
-                answer.aliases = dict(await found[1].fetchall())
-            if found[2] is not None:
-                rows = await found[2].fetchall()
-                answer.dead = {cause: Refusal(*rest) for cause, *rest in rows}
-            await self._follow_parents(conn, tenant, answer)
-        return answer
+        """A connection that broke while it lay idle is replaced, once."""
+        async with self._slots:
+            for last in (False, True):
+                conn = await self._connection()
+                try:
+                    answer = await _read(conn, tenant, questions)
+                except psycopg.OperationalError:
+                    await conn.close()
+                    if last:
+                        raise
+                except BaseException:
+                    await conn.close()
+                    raise
+                else:
+                    self._free.append(conn)
+                    return answer
+        raise AssertionError("unreachable")
 
-    async def _follow_parents(
-        self, conn: psycopg.AsyncConnection, tenant: int, answer: Answer
-    ) -> None:
-        """A field is deleted with its direct parent, without being touched itself."""
-        fields = [
-            a
-            for a in answer.assets.values()
-            if a.lane == "fields" and a.parent and not a.deleted_by
+    async def _connection(self) -> psycopg.AsyncConnection:
+        while self._free:
+            conn = self._free.pop()
+            if not conn.closed:
+                return conn
+        return await psycopg.AsyncConnection.connect(self._url, autocommit=True, connect_timeout=5)
+
+
+async def _read(
+    conn: psycopg.AsyncConnection, tenant: int, questions: Sequence[Question]
+) -> Answer:
+    """One round trip. A pipeline is one transaction, so the tenant holds for all of it."""
+    guids = list({guid for q in questions for guid in q.guids})
+    aliases = list({alias for q in questions for alias in q.aliases})
+    causes = list({cause for q in questions for cause in q.causes})
+    answer = Answer()
+    async with conn.pipeline():
+        await conn.execute(BIND, [str(tenant)], prepare=True)
+        assets, known, dead = [
+            await conn.execute(statement, [tenant, values], prepare=True) if values else None
+            for statement, values in ((BY_GUID, guids), (BY_ALIAS, aliases), (DEAD, causes))
         ]
-        if not fields:
-            return
-        parents = list({asset.parent for asset in fields})
-        found = await conn.execute(DELETED_PARENTS, [tenant, parents], prepare=True)
-        gone = {guid for (guid,) in await found.fetchall()}
-        for asset in fields:
-            if asset.parent in gone:
-                asset.deleted_by = f"parent:{asset.parent}"
+        if assets is not None:
+            for row in await assets.fetchall():
+                asset = Asset(*row)
+                answer.assets[asset.guid] = asset
+        if known is not None:
+            answer.aliases = dict(await known.fetchall())
+        if dead is not None:
+            answer.dead = {cause: Refusal(*rest) for cause, *rest in await dead.fetchall()}
+        await _follow_parents(conn, tenant, answer)
+    return answer
+
+
+async def _follow_parents(conn: psycopg.AsyncConnection, tenant: int, answer: Answer) -> None:
+    """A field is deleted with its direct parent, without being touched itself."""
+    fields = [
+        asset
+        for asset in answer.assets.values()
+        if asset.lane == "fields" and asset.parent and not asset.deleted_by
+    ]
+    if not fields:
+        return
+    parents = list({asset.parent for asset in fields})
+    found = await conn.execute(DELETED_PARENTS, [tenant, parents], prepare=True)
+    gone = {guid for (guid,) in await found.fetchall()}
+    for asset in fields:
+        if asset.parent in gone:
+            asset.deleted_by = f"parent:{asset.parent}"
