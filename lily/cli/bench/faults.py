@@ -7,12 +7,11 @@ from contextlib import suppress
 from functools import partial
 from uuid import uuid4
 
-import aiohttp
 import typer
 
 from lily.cli.bench import victims
 from lily.cli.bench.estate import Stream
-from lily.cli.bench.load import Answer, Api
+from lily.cli.bench.load import Answer, Api, play
 from lily.cli.bench.model import Writes
 from lily.cli.bench.place import Place
 from lily.cli.bench.report import Report
@@ -24,13 +23,13 @@ ASSETS = 40  # of each writer
 QUIET = 3.0
 TWIN_SECONDS = 20.0
 GIVE_UP = 180.0
-BROKEN = (aiohttp.ClientError, TimeoutError, OSError, RuntimeError)
+BROKEN = (TimeoutError, OSError, RuntimeError, ValueError)
 
 
 def measure(where: Place, rounds: int, writers: int) -> Report:
     report = Report("faults")
     run = Run(where, writers)
-    asyncio.run(run.play(rounds))
+    play(run.play(rounds))
     for what, seconds in run.recoveries.items():
         report.add(f"slowest recovery: {what} ({len(seconds)} times)", max(seconds), "s", 60)
     wrong = run.wrong

@@ -5,14 +5,16 @@ import json
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-import aiohttp
+import uvloop
 
 from lily.cli.bench.place import Place
+from lily.cli.bench.wire import Wire
 
 TOKEN_AGE = 300.0
 PATIENCE = 60.0
+JSON = "Content-Type: application/json\r\nAccept: application/json\r\n"
 Once = Callable[[int], Coroutine[Any, Any, None]]
 
 
@@ -33,33 +35,26 @@ class Api:
     def __init__(
         self, where: Place, connections: int, url: str | None = None, patience: float = PATIENCE
     ) -> None:
-        self._url = (url or where.url).rstrip("/")
-        self._login = {
-            "username": where.username, "password": where.password, "tenant": where.tenant
-        }  # fmt: skip
-        self._connections = connections
-        self._timeout = aiohttp.ClientTimeout(total=patience)
+        login = {"username": where.username, "password": where.password, "tenant": where.tenant}
+        self._login = json.dumps(login).encode()
+        self._wire = Wire(url or where.url, connections)
+        self._patience = patience
         self._renewed = 0.0
-        self._headers: dict[str, str] = {}
+        self._head = JSON
 
     async def __aenter__(self) -> Self:
-        link = aiohttp.TCPConnector(limit=self._connections, keepalive_timeout=70)
-        self._session = aiohttp.ClientSession(connector=link, timeout=self._timeout)
         await self.renew()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
+        self._wire.close()
 
     async def renew(self) -> None:
-        answer = await self._call("POST", "/api/v1/auth/login", json.dumps(self._login).encode())
+        answer = await self._call("POST", "/api/v1/auth/login", self._login)
         if answer.status != 200:
             raise RuntimeError(f"login answered {answer.status}: {answer.body[:200]!r}")
         self._renewed = time.monotonic()
-        self._headers = {
-            "Authorization": f"Bearer {answer.document['access_token']}",
-            "Content-Type": "application/json",
-        }
+        self._head = f"{JSON}Authorization: Bearer {answer.document['access_token']}\r\n"
 
     async def post(self, path: str, body: bytes) -> Answer:
         return await self.call("POST", path, body)
@@ -74,14 +69,10 @@ class Api:
         return await self._call(method, path, body)
 
     async def _call(self, method: str, path: str, body: bytes | None) -> Answer:
-        from yarl import URL
-
-        headers = self._headers or {"Content-Type": "application/json"}
-        target = URL(self._url + path, encoded=True)
         began = time.perf_counter()
-        async with self._session.request(method, target, data=body, headers=headers) as answer:
-            raw = await answer.read()
-            return Answer(answer.status, raw, time.perf_counter() - began)
+        async with asyncio.timeout(self._patience):
+            status, raw = await self._wire.request(method, path, self._head, body)
+        return Answer(status, raw, time.perf_counter() - began)
 
 
 @dataclass
@@ -104,6 +95,15 @@ class Tally:
     @property
     def rate(self) -> float:
         return self.items / self.elapsed
+
+
+Outcome = TypeVar("Outcome")
+
+
+def play(load: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """Run a load to its end."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(load)
 
 
 async def open_loop(rate: float, seconds: float, once: Once) -> None:

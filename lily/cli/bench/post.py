@@ -1,12 +1,11 @@
 """`lily bench post`: one asset at a time, until it can be read, from anywhere."""
 
-import asyncio
 import time
 from uuid import uuid4
 
 from lily.cli.bench.estate import Stream
 from lily.cli.bench.fill import scratch
-from lily.cli.bench.load import Api, Tally, open_loop
+from lily.cli.bench.load import Api, Tally, open_loop, play
 from lily.cli.bench.place import Place
 from lily.cli.bench.report import Report, percentile
 from lily.store import raw
@@ -17,7 +16,7 @@ RAW_ASSETS = 20_000
 
 def measure(where: Place, rate: float, seconds: float, also_url: str | None) -> Report:
     report = Report("post")
-    tally, readable = asyncio.run(_load(where, rate, seconds, also_url))
+    tally, readable = play(_load(where, rate, seconds, also_url))
     report.latency("POST → readable", tally.seconds, p50=150, p95=300)
     asked = round(rate * seconds)
     report.add("readable at once after the answer", readable, "assets", asked, "more")

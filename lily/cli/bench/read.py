@@ -1,12 +1,12 @@
 """`lily bench read`: GET by id as fast as it goes."""
 
-import asyncio
 from uuid import UUID, uuid4
 
 from lily.cli.bench.estate import Stream
-from lily.cli.bench.load import Api, Tally, closed_loop
+from lily.cli.bench.load import Api, Tally, closed_loop, play
 from lily.cli.bench.place import Place
 from lily.cli.bench.report import Report
+from lily.cli.bench.usage import Meter
 from lily.store import raw
 from lily.wiring import home_url
 
@@ -16,7 +16,7 @@ TOGETHER = 64
 
 def measure(where: Place, connections: int, assets: int, seconds: float) -> Report:
     report = Report("read")
-    guids, tally, hello = asyncio.run(_load(where, connections, assets, seconds))
+    guids, tally, hello = play(_load(where, report, connections, assets, seconds))
     report.add("GET by id", tally.rate, "/s", 4_000, "more")
     report.latency("GET", tally.seconds)
     report.notes += [f"{why}: {count} times" for why, count in tally.failures.items()]
@@ -28,14 +28,17 @@ def measure(where: Place, connections: int, assets: int, seconds: float) -> Repo
 
 
 async def _load(
-    where: Place, connections: int, assets: int, seconds: float
+    where: Place, report: Report, connections: int, assets: int, seconds: float
 ) -> tuple[list[UUID], Tally, Tally]:
     async with Api(where, connections) as api:
         guids = await _write(api, assets)
         paths = [f"{PATH}/{guid}" for guid in guids]
         await _loop(api, paths, connections, 3)
         hello = await _loop(api, ["/healthz"], connections, min(10, seconds))
-        return guids, await _loop(api, paths, connections, seconds), hello
+        meter = Meter(where)
+        tally = await _loop(api, paths, connections, seconds)
+        meter.tell(report, "GET", tally.items)
+        return guids, tally, hello
 
 
 async def _write(api: Api, assets: int) -> list[UUID]:

@@ -1,6 +1,5 @@
 """`lily bench search`: pages of a search over a large estate, as a viewer."""
 
-import asyncio
 import random
 from dataclasses import replace
 from itertools import product
@@ -12,9 +11,10 @@ import typer
 from lily.assets.query import parse
 from lily.cli.bench import estate
 from lily.cli.bench.fill import fill
-from lily.cli.bench.load import Api, closed_loop
+from lily.cli.bench.load import Api, closed_loop, play
 from lily.cli.bench.place import Place
 from lily.cli.bench.report import Report, percentile
+from lily.cli.bench.usage import Meter
 from lily.cli.client import connect
 from lily.store import raw
 from lily.wiring import home_url
@@ -27,11 +27,13 @@ def measure(where: Place, assets: int, connections: int, seconds: float) -> Repo
     report = Report("search")
     _fill(where, assets)
     kinds = queries()
-    found, failures = asyncio.run(_load(_viewer(where), kinds, connections, seconds))
+    meter = Meter(where)
+    found, failures = play(_load(_viewer(where), kinds, connections, seconds))
     everything = [second for times in found.values() for second in times]
     report.latency("all searches", everything, p95=50)
     for kind, times in found.items():
         report.latency(kind, times)
+    meter.tell(report, "search", len(everything))
     report.notes.append(f"{len(everything)} searches, {connections} at a time")
     report.notes += [f"status {status}: {count} times" for status, count in failures.items()]
     bare = raw.matches(home_url(where.settings), where.known_tenant().number, _bare(kinds))

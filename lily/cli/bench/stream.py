@@ -1,6 +1,5 @@
 """`lily bench stream`: a sustained stream, half new and half really changed, until committed."""
 
-import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +7,7 @@ from uuid import uuid4
 
 from lily.cli.bench.estate import Stream
 from lily.cli.bench.fill import scratch
-from lily.cli.bench.load import Api, Tally, closed_loop
+from lily.cli.bench.load import Api, Tally, closed_loop, play
 from lily.cli.bench.place import Place
 from lily.cli.bench.report import Report
 from lily.cli.bench.usage import Meter
@@ -25,13 +24,11 @@ LANES = {1: 256}
 def measure(where: Place, size: int, lanes: int, seconds: float, hooks: int) -> Report:
     report = Report("stream")
     with _hooks(where, hooks):
-        tally, cpu = asyncio.run(_load(where, size, lanes or LANES.get(size, 24), seconds))
+        tally = play(_load(where, report, size, lanes or LANES.get(size, 24), seconds))
     target = 5_000 if size >= 100 else 1_000 if size == 1 else None
     what = f"committed, in requests of {size}" + (f", {hooks} hooks" if hooks else "")
     report.add(what, tally.rate, "/s", None if hooks else target, "more")
     report.latency("request", tally.seconds, p95=1000 if size >= 100 and not hooks else 0)
-    for group, spent in sorted(cpu.items()):
-        report.add(f"CPU per event: {group}", spent / max(tally.items, 1) * 1e6, "µs")
     report.notes += [f"{why}: {count} times" for why, count in tally.failures.items()]
     with scratch(where, RAW_ASSETS) as scrap:
         limit = raw.copy_and_merge(scrap, RAW_CHUNK, 10)
@@ -39,9 +36,7 @@ def measure(where: Place, size: int, lanes: int, seconds: float, hooks: int) -> 
     return report
 
 
-async def _load(
-    where: Place, size: int, lanes: int, seconds: float
-) -> tuple[Tally, dict[str, float]]:
+async def _load(where: Place, report: Report, size: int, lanes: int, seconds: float) -> Tally:
     source, tally = Stream(uuid4().hex[:8]), Tally()
     plan = Plan(size, lanes)
     async with Api(where, lanes) as api:
@@ -61,7 +56,8 @@ async def _load(
         meter = Meter(where)
         tally.began, _ = await closed_loop(lanes, seconds, once)
         tally.ended = time.perf_counter()
-        return tally, meter.seconds()
+        meter.tell(report, "event", tally.items)
+        return tally
 
 
 class Plan:

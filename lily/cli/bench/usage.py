@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lily.cli import postgres
 from lily.cli.bench.place import Place
+from lily.cli.bench.report import Report
 from lily.store.presence import alive
 
 PROC = Path("/proc")
@@ -35,6 +36,11 @@ class Meter:
     def seconds(self) -> dict[str, float]:
         now = self._read()
         return {group: round(now[group] - self._began.get(group, 0.0), 2) for group in now}
+
+    def tell(self, report: Report, what: str, count: int) -> None:
+        """Microseconds of each group per event; they hold on a busy machine too."""
+        for group, spent in sorted(self.seconds().items()):
+            report.add(f"CPU per {what}: {group}", spent / max(count, 1) * 1e6, "µs")
 
     def _read(self) -> dict[str, float]:
         parents = _parents()
