@@ -86,11 +86,11 @@ def create_app(services: Services) -> FastAPI:
 def _surround(app: FastAPI, services: Services) -> None:
     """From the inside out."""
     limit = services.core.settings.body_limit
-    app.add_middleware(Shortcut, route=hot.INGEST, routes=app.routes)
+    app.add_middleware(Shortcut, route=hot.INGEST_ROUTE, routes=app.routes)
     app.add_middleware(Idempotency, answers=services.answers, limit=limit)
     app.add_middleware(Bodies, limit=limit)
     app.add_middleware(GZipMiddleware, minimum_size=1024)
-    app.add_middleware(Shortcut, route=hot.READ, routes=app.routes)
+    app.add_middleware(Shortcut, route=hot.READ_ROUTE, routes=app.routes)
     app.add_middleware(Edge)
 
 

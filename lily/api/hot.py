@@ -138,6 +138,6 @@ def _accepted(outcome: Outcome) -> Response:
     return Response(_encode(_brief(outcome)), 202, headers, JSON)
 
 
-INGEST = Route("/api/v1/metadata", ingest, methods=["POST"])
-READ = Route("/api/v1/metadata/{id}", read, methods=["GET"])
-ROUTES = [INGEST, READ]
+INGEST_ROUTE = Route("/api/v1/metadata", ingest, methods=["POST"])
+READ_ROUTE = Route("/api/v1/metadata/{id}", read, methods=["GET"])
+ROUTES = [INGEST_ROUTE, READ_ROUTE]
