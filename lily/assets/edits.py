@@ -105,9 +105,12 @@ def restore(known: Known, who: Who, now: datetime) -> Outcome:
 
 
 def unmark(known: Known, who: Who, now: datetime) -> Outcome:
-    """Bring back what was deleted with its container."""
+    """Bring back what was deleted with its container, unless its own sources say gone too."""
     before = known.asset
     assert before is not None
+    if known.claims and all(claim.is_gone for claim in known.claims.values()):
+        known.asset = msgspec.structs.replace(before, deleted_by="source")
+        return Outcome([], True)
     after = known.asset = msgspec.structs.replace(
         before, deleted_by=None, deleted_at=None,
         expires_at=None if before.archived_at else expiry(before.details, before.observed_at),

@@ -114,13 +114,19 @@ class Cascade:
         number = unit.tenant.number
         rows = unit.conn.execute(LIVING, [number, guid, guid, self._chunk]).fetchall()
         mark, now = f"parent:{guid}", self._clock.now()
-        return save(unit, [Asset(*row) for row in rows], lambda k: rules.mark(k, mark, who, now))
+        found = [bare(Asset(*row)) for row in rows]
+        return save(unit, found, lambda known: rules.mark(known, mark, who, now))
 
     def _unmark(self, unit: Unit, guid: UUID, who: Who) -> int:
         values = [unit.tenant.number, guid, f"parent:{guid}", self._chunk]
         rows = unit.conn.execute(MARKED, values).fetchall()
         now = self._clock.now()
-        return save(unit, [Asset(*row) for row in rows], lambda k: rules.unmark(k, who, now))
+        wanted = {
+            (asset.tenant, asset.guid): (asset.lane, asset.qualified_name)
+            for asset in (Asset(*row) for row in rows)
+        }
+        found = assets.load(unit.conn, wanted)
+        return save(unit, list(found.values()), lambda known: rules.unmark(known, who, now))
 
     def _purge_fields(self, unit: Unit, guid: UUID, who: Who) -> int:
         """A purged table's columns go with it."""
@@ -131,12 +137,16 @@ class Cascade:
         return len(rows)
 
 
-def save(unit: Unit, found: Sequence[Asset], decide: Callable[[Known], Outcome]) -> int:
+def bare(asset: Asset) -> Known:
+    """An asset without what its sources say, for decisions that do not ask them."""
+    return Known(asset.tenant, asset.guid, asset.qualified_name, asset)
+
+
+def save(unit: Unit, found: Sequence[Known], decide: Callable[[Known], Outcome]) -> int:
     """Decide on rows that are locked, and write them with their facts; how many changed."""
     changed: list[Asset] = []
     facts = []
-    for asset in found:
-        known = Known(asset.tenant, asset.guid, asset.qualified_name, asset)
+    for known in found:
         outcome = decide(known)
         if outcome.changed and known.asset is not None:
             changed.append(known.asset)

@@ -5,7 +5,7 @@ from lily.assets.edits import Who
 from lily.assets.model import Asset
 from lily.clock import Clock
 from lily.store import assets
-from lily.store.containers import save
+from lily.store.containers import bare, save
 from lily.store.database import Database, Unit
 from lily.store.edits import patiently
 from lily.types import Tenant
@@ -41,6 +41,6 @@ def _expire(database: Database, clock: Clock, tenant: Tenant, chunk: int) -> boo
     now, number = clock.now(), tenant.number
     with database.cell(tenant.cell, [number]) as conn:
         rows = conn.execute(EXPIRED, [number, number, now, chunk, now]).fetchall()
-        found = [Asset(*row) for row in rows]
+        found = [bare(Asset(*row)) for row in rows]
         save(Unit(conn, tenant), found, lambda known: rules.expire(known, RETENTION, now))
         return len(found) == chunk

@@ -16,7 +16,7 @@ from lily.tags.effective import effective
 from lily.types import Tenant
 from lily.wiring import Core
 from lily.workers import cascade
-from tests.flow.apply import apply, read, seen
+from tests.flow.apply import apply, gone, read, seen
 
 ANN = Who("ann", "request-1")
 
@@ -82,6 +82,20 @@ def test_what_a_person_deleted_itself_does_not_come_back_with_its_container(
     edits.restore(tenant, "db", ANN)
     cascade.work(system, Event())
     assert deleted(core, tenant, tables) == ["person", "person", None]
+
+
+def test_what_its_own_source_says_is_gone_does_not_come_back_either(
+    core: Core, system: Core, tenant: Tenant, edits: Edits
+) -> None:
+    tables = tree(system, tenant)
+    edits.delete(tenant, "db", ANN)
+    cascade.work(system, Event())
+    gone(system, tenant, tables[0])
+    edits.restore(tenant, "db", ANN)
+    cascade.work(system, Event())
+    assert deleted(core, tenant, tables) == ["source", None, None]
+    seen(system, tenant, tables[0], parent_id="db/s")
+    assert deleted(core, tenant, tables) == [None, None, None]
 
 
 def test_a_container_that_was_restored_in_between_takes_nothing_with_it(

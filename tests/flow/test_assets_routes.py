@@ -232,3 +232,13 @@ def test_the_audit_trail_has_positions_and_hashes(system: Core, ask: Caller) -> 
     trail = ask("GET", "audit", f"/{quote(NAME, safe='')}").json()["items"]
     assert [fact["kind"] for fact in trail] == ["AssetCreated", "AssetChanged"]
     assert all(len(fact["hash"]) == 64 and fact["position"] for fact in trail)
+
+
+def test_schemas_are_public_and_name_their_version(client: Client) -> None:
+    listed = client.get("/schemas/").json()["items"]
+    assert {"AssetSeen", "AssetGone", "Envelope", "AssetChanged"} <= {e["name"] for e in listed}
+    for each in listed:
+        schema = client.get(each["url"]).json()
+        assert schema["$id"] == each["$id"]
+    assert client.get("/schemas").status_code == 200
+    assert client.get("/schemas/Nonsense.json").status_code == 404

@@ -301,6 +301,22 @@ def test_a_foreign_tenant_number_is_403(api: Person) -> None:
         assert answer.status_code == 403, path
 
 
+def test_what_a_hook_refuses_is_400_with_its_reason(api: Person) -> None:
+    across = {"default/table/people": "a#b", NESTED_NAME: "a#b"}
+    hook = {"name": "our gate", "plugin": "rename", "uses": ["hook"],
+            "options": {"values": {"qualified_name": across}}}  # fmt: skip
+    assert call(api, "POST", "/api/v1/connections", json=hook).status_code == 201
+    answer = call(api, "POST", "/ingest-metadata", json=ENTITY)
+    assert answer.status_code == 400, answer.text
+    assert "our gate" in answer.json()["detail"]
+    assert call(api, "GET", "/metadata/default%2Ftable%2Fpeople").status_code == 404
+    good = nested()
+    good["asset"]["asset_name"] = "others"
+    body = {"metadata": [good, nested(), nested(metadata_key="k")]}
+    answer = call(api, "POST", "/lily/v1/metadata/bulk", json=body)
+    assert (answer.status_code, fields(answer)) == (400, ["metadata[1]", "metadata[2]"])
+
+
 def test_a_viewer_may_read_but_not_ingest(live: Live, api: Person) -> None:
     id = call(api, "POST", "/ingest-metadata", json=ENTITY).json()["metadata_id"]
     viewer = with_role(live.core, api, "viewer")

@@ -72,6 +72,10 @@ def _versions(if_match: Annotated[str | None, Header()] = None) -> frozenset[int
     return frozenset(int(match[1]) for match in found if match)
 
 
+Kinds = Annotated[
+    list[str],
+    Query(default_factory=list, description="Asset types, repeated or with commas."),
+]
 EditsDep = Annotated[Edits, Depends(edits_of)]
 Versions = Annotated[frozenset[int] | None, Depends(_versions)]
 
@@ -112,7 +116,11 @@ def merge(
     return answered(edits.edit(caller.tenant, id, body, False, who_of(caller), versions), caller)
 
 
-@router.delete("/{id}", responses=ANSWER, summary="Delete softly, or for good")
+@router.delete(
+    "/{id}",
+    responses={**ANSWER, 204: {"description": "Purged."}},
+    summary="Delete softly, or for good",
+)
 def delete(
     id: AssetKey,
     caller: Deleter,
@@ -149,9 +157,9 @@ def children(
     id: AssetKey,
     caller: Reader,
     services: ServicesDep,
+    kinds: Kinds,
     limit: Limit = 100,
     after: After = "",
-    kinds: Annotated[list[str], Query(description="Asset types, repeated or with commas.")] = [],  # noqa: B006
     deleted: Annotated[bool, Query(description="Deleted ones too.")] = False,
 ) -> Response:
     key = unmark(after, tuple[UUID])

@@ -23,7 +23,10 @@ router = APIRouter(prefix="/api/v1/changes", tags=["changes"])
 
 Follower = Annotated[Caller, requires("feed:read")]
 Auditor = Annotated[Caller, requires("audit:read")]
-Kinds = Annotated[list[str], Query(description="Kinds of facts, repeated or with commas.")]
+Kinds = Annotated[
+    list[str],
+    Query(default_factory=list, description="Kinds of facts, repeated or with commas."),
+]
 
 LONGEST = 30.0
 KINDS: frozenset[str] = frozenset(get_args(FactKind))
@@ -35,13 +38,13 @@ OPEN = tuple(sorted(k for k in KINDS if k.startswith(("Asset", "Fields", "Tags")
 async def changes(
     caller: Follower,
     services: ServicesDep,
+    kinds: Kinds,
+    kind: Kinds,
     after: Annotated[
         str, Query(pattern=r"^(\d{1,18}|now)$", description="A position, 0, or `now`.")
     ] = "0",
     limit: Limit = 100,
     wait: Annotated[float, Query(ge=0, le=LONGEST, description="Seconds to wait for one.")] = 0,
-    kinds: Kinds = [],  # noqa: B006
-    kind: Kinds = [],  # noqa: B006
     asset_id: Annotated[str | None, Query(pattern="^[^\\x00]+$", max_length=4000)] = None,
 ) -> Response:
     """In order and without gaps. `next` goes into `after`, also when there was nothing."""
