@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from threading import Event
+from threading import Event, Lock
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -35,16 +35,18 @@ class Job:
         ingest = Ingest(effective, self._tenant, self._priority)
         self._writer = Writer(core.database, ingest, core.clock, stop)
         self._hooks: dict[str, HookCache] = defaultdict(dict)
+        self.batch = Lock()  # held while a batch is under way; whoever takes it stops the next
         self.events = 0
         self.dead = 0
         self.seconds = 0.0
 
     def apply(self, frame: DataFrame, number: int) -> None:
         """One Arrow snapshot of the batch, one transaction per cell."""
-        began = monotonic()
-        for cell, stretches in _by_cell(frame.toArrow()).items():
-            self.apply_cell(cell, stretches)
-        self.seconds = monotonic() - began
+        with self.batch:
+            began = monotonic()
+            for cell, stretches in _by_cell(frame.toArrow()).items():
+                self.apply_cell(cell, stretches)
+            self.seconds = monotonic() - began
 
     def apply_cell(self, cell: str, stretches: Stretches) -> bool:
         self._look()

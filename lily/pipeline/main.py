@@ -1,6 +1,7 @@
 """`lily pipeline`: the Spark application, from lease to graceful stop."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -9,7 +10,7 @@ from uuid import uuid4
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lily.errors import Fenced
+from lily.errors import Fenced, Unavailable
 from lily.events.envelope import Envelope
 from lily.events.observations import Nothing
 from lily.log import postgres as log
@@ -20,6 +21,7 @@ from lily.store import positions
 from lily.store.lease import Lease
 from lily.store.presence import Presence, presence
 from lily.telemetry import logger
+from lily.types import LANES
 from lily.wiring import Core, save
 
 DUTY = "ingest"
@@ -27,6 +29,8 @@ BEAT = 0.5
 WARM_SECONDS = 0.25
 WARM_IN_A_ROW = 4
 WARM_LIMIT = 20.0
+BATCH_LIMIT = 25.0
+LAG_EVERY = 4  # beats
 
 
 def run(core: Core, stop: Event) -> None:
@@ -70,8 +74,8 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
         warmed = _warm_up(core, query, stop)
         me.say(warm=True, state="active")
         logger(__name__).info("pipeline is warm", seconds=round(warmed, 1))
-        _follow(query, job, stop, me)
-        _finish(query)
+        _follow(query, job, core, stop, me)
+        _finish(query, job)
     finally:
         job.close()
         spark.stop()
@@ -103,11 +107,27 @@ def _applied(core: Core, offset: int) -> bool:
         return positions.applied(conn)["core"] >= offset
 
 
-def _follow(query: StreamingQuery, job: Job, stop: Event, me: Presence) -> None:
-    while not stop.is_set():
+def _follow(query: StreamingQuery, job: Job, core: Core, stop: Event, me: Presence) -> None:
+    beat = 0
+    while not stop.wait(BEAT):
         _check(query)
-        stop.wait(BEAT)
         me.say(events=job.events, dead=job.dead, batch_seconds=round(job.seconds, 4))
+        if beat % LAG_EVERY == 0:
+            with suppress(Unavailable):
+                me.say(lag=_lag(core))
+        beat += 1
+
+
+def _lag(core: Core) -> dict[str, float]:
+    """Seconds that the oldest waiting observation of each lane has waited, over all cells."""
+    now, waiting = core.clock.now(), dict.fromkeys(LANES, 0.0)
+    for cell in core.database.cells():
+        with core.database.cell(cell) as conn:
+            for lane in positions.lag(conn):
+                if lane.oldest_waiting is not None:
+                    age = (now - lane.oldest_waiting).total_seconds()
+                    waiting[lane.lane] = max(waiting[lane.lane], round(age, 3))
+    return {str(lane): age for lane, age in waiting.items()}
 
 
 def _check(query: StreamingQuery) -> None:
@@ -120,12 +140,7 @@ def _check(query: StreamingQuery) -> None:
     raise cause or StreamingQueryException("the query ended by itself")
 
 
-def _finish(query: StreamingQuery) -> None:
-    """Let the running batch commit: stopping in the middle would only make it happen twice."""
-    end = monotonic() + 20
-    pause = Event()
-    while query.isActive and query.status["isTriggerActive"] and monotonic() < end:
-        if not query.status["isDataAvailable"]:
-            break
-        pause.wait(0.02)
+def _finish(query: StreamingQuery, job: Job) -> None:
+    """Let the running batch commit, and begin no other: what is not applied stays in the log."""
+    job.batch.acquire(timeout=BATCH_LIMIT)
     query.stop()
