@@ -1,6 +1,7 @@
 """`lily up`: everything on this machine, supervised, with one command."""
 
 import shutil
+import sys
 import time
 from pathlib import Path
 from threading import Event, Thread
@@ -163,11 +164,20 @@ def _prepare(server: "Server") -> None:
 
 def next_steps(url: str, where: Path) -> list[str]:
     flag = "" if where == Path(".lily").absolute() else f" --home {where}"
+    lily = _command()
     return [
-        f'lily asset put{flag} \'{{"qualified_name": "demo/people", "asset_type": "table"}}\'',
-        f"lily search{flag} people",
+        f'{lily} asset put{flag} \'{{"qualified_name": "demo/people", "asset_type": "table"}}\'',
+        f"{lily} search{flag} people",
         f"curl {url}/healthz   # every route: {url}/docs",
     ]
+
+
+def _command() -> str:
+    """How to call us from here: `make run` does not put us on the path."""
+    beside = Path(sys.executable).with_name("lily")
+    if shutil.which("lily") or not beside.exists():
+        return "lily"
+    return str(beside.relative_to(Path.cwd())) if beside.is_relative_to(Path.cwd()) else str(beside)
 
 
 def _say(sentence: str) -> None:
