@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from lily.api.openapi import CONTENT
+
 ENTITY: dict[str, Any] = {
     "entity_type": "table",
     "attributes": {
@@ -83,5 +85,6 @@ def answer(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
     content = {"application/json": {"schema": schema}}
     return {
         200: {"description": "Done.", "content": content},
-        400: {"description": "Something is missing or wrong; the problem names it."},
+        202: {"description": "Safe in the log, not yet applied.", "content": content},
+        400: {"description": "Something is missing or wrong; it is named.", "content": CONTENT},
     }

@@ -23,8 +23,10 @@ def listed() -> dict[str, Any]:
     return {"version": schemas.VERSION, "items": items, "next": None}
 
 
-@router.get("/{name}.json", summary="One schema, with an example")
-def one(name: Segment) -> Response:
-    if name not in schemas.names():
-        raise NotFound("schema", name)
+@router.get("/{file}", summary="One schema, with an example")
+def one(file: Segment) -> Response:
+    """`/schemas/AssetSeen.json`, and so on for each name in the list."""
+    name = file.removesuffix(".json")
+    if name == file or name not in schemas.names():
+        raise NotFound("schema", file)
     return json(schemas.schema(name))
