@@ -18,10 +18,10 @@ from lily.pipeline.ingest import Job
 from lily.pipeline.session import session
 from lily.pipeline.source import LogSource
 from lily.store import positions
+from lily.store.lag import lag
 from lily.store.lease import Lease
 from lily.store.presence import Presence, presence
 from lily.telemetry import logger
-from lily.types import LANES
 from lily.wiring import Core, save
 
 DUTY = "ingest"
@@ -120,14 +120,11 @@ def _follow(query: StreamingQuery, job: Job, core: Core, stop: Event, me: Presen
 
 def _lag(core: Core) -> dict[str, float]:
     """Seconds that the oldest waiting observation of each lane has waited, over all cells."""
-    now, waiting = core.clock.now(), dict.fromkeys(LANES, 0.0)
+    waiting: dict[str, float] = {}
     for cell in core.database.cells():
-        with core.database.cell(cell) as conn:
-            for lane in positions.lag(conn):
-                if lane.oldest_waiting is not None:
-                    age = (now - lane.oldest_waiting).total_seconds()
-                    waiting[lane.lane] = max(waiting[lane.lane], round(age, 3))
-    return {str(lane): age for lane, age in waiting.items()}
+        for each in lag(core.database, cell):
+            waiting[each.lane] = max(waiting.get(each.lane, 0.0), round(each.seconds, 3))
+    return waiting
 
 
 def _check(query: StreamingQuery) -> None:
