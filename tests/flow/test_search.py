@@ -1,27 +1,17 @@
 """Search against a real store: what is found, in which order, page by page, by whom."""
 
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 import psycopg
 import pytest
 
-from lily.assets.change import Message
-from lily.assets.claims import when
 from lily.assets.query import parse
-from lily.events.lanes import lane_of
-from lily.events.observations import AssetGone, AssetSeen, Observation
-from lily.store.ingest import Batch, Incoming, Ingest
+from lily.events.observations import AssetGone, AssetSeen
 from lily.store.search import Found, search
-from lily.tags.effective import effective
 from lily.types import Tenant
 from lily.wiring import Core
 from tests.conftest import new_tenant
-
-START = datetime(2026, 1, 1, tzinfo=UTC)
-Put = Callable[..., None]
+from tests.flow.apply import apply
 
 
 class Estate:
@@ -29,25 +19,13 @@ class Estate:
 
     def __init__(self, core: Core, system: Core, tenant: Tenant) -> None:
         self.core, self.system, self.tenant = core, system, tenant
-        self._offset = 0
 
     def put(self, *names: str, **fields: Any) -> None:
-        self._apply([AssetSeen(qualified_name=name, **fields) for name in names])
+        seen = [AssetSeen(qualified_name=name, **fields) for name in names]
+        apply(self.system, self.tenant, seen)
 
     def gone(self, *names: str) -> None:
-        self._apply([AssetGone(qualified_name=name) for name in names])
-
-    def _apply(self, observations: list[Observation]) -> None:
-        incoming = []
-        for seen in observations:
-            self._offset += 1
-            at = when(START + timedelta(seconds=self._offset), self._offset)
-            message = Message(seen, "test", "test", str(uuid4()), at)
-            lane = lane_of(seen.qualified_name)
-            incoming.append(Incoming(self.tenant.number, lane, self._offset, message))
-        ingest = Ingest(effective, lambda _: self.tenant, lambda _: {})
-        with self.system.database.cell(self.tenant.cell) as conn:
-            ingest.apply(conn, Batch(uuid4(), [], incoming, []), self.system.clock.now())
+        apply(self.system, self.tenant, [AssetGone(qualified_name=name) for name in names])
 
     def sql(self, statement: Any, *values: Any) -> None:
         with self.core.database.unit(self.tenant) as unit:
