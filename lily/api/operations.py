@@ -27,19 +27,25 @@ REFUSED: dict[str, Any] = {
 CREATED: dict[str, Any] = {"status": 201, "outcome": "created", "guid": GUID, "cause": CAUSE}
 
 _TEXT = {"type": ["string", "null"]}
+_NAME = {"type": "string", "pattern": "^[^\\s\\x00]", "maxLength": 4000}
 _TIME = {**_TEXT, "description": "ISO 8601; without an offset it is UTC."}
 _LABELS = {"type": ["array", "null"], "items": {"type": "string"}}
 OBSERVED: dict[str, Any] = {
     "type": "object",
     "description": "A source's statement of an asset. It needs a `qualified_name`, an `asset_id` or"
     " an `asset_name`; unknown fields go into `metadata`.",
+    "anyOf": [
+        {"required": ["qualified_name"]},
+        {"required": ["asset_id"]},
+        {"required": ["asset_name"]},
+    ],
     "properties": {
-        "asset_id": {**_TEXT, "description": "Your own id; an alias beside a qualified_name."},
+        "asset_id": {**_NAME, "description": "Your own id; an alias beside a qualified_name."},
         "qualified_name": {
-            **_TEXT,
+            **_NAME,
             "description": "`{namespace}/{name}`, a field `{parent}#{name}`.",
         },
-        "asset_name": _TEXT,
+        "asset_name": _NAME,
         "asset_type": _TEXT,
         "asset_owner": _TEXT,
         "description": _TEXT,

@@ -106,7 +106,7 @@ def _by_tag(paths: dict[str, Any]) -> dict[str, list[tuple[str, str, str]]]:
 def _scope(operation: dict[str, Any]) -> str:
     if scope := operation.get("x-scope"):
         return f"`{scope}`"
-    return "any token" if "401" in operation["responses"] else "public"
+    return "any token" if operation.get("security") else "public"
 
 
 def _text(operation: dict[str, Any]) -> str:

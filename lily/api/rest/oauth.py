@@ -23,6 +23,8 @@ router = APIRouter(tags=["auth"])
 
 Text = Annotated[str, Form(max_length=1000)]
 GRANTS = ("password", "client_credentials", "refresh_token")
+EXAMPLE = {"grant_type": "password", "username": "ann", "password": "…", "tenant": "default"}
+FORM = {"requestBody": {"content": {"application/x-www-form-urlencoded": {"example": EXAMPLE}}}}
 NO_STORE = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
@@ -40,6 +42,8 @@ class Refusal(BaseModel):
 
 @router.post(
     "/oauth/token",
+    summary="Get a token",
+    openapi_extra=FORM,
     response_model=Granted,
     responses={
         400: {"model": Refusal, "description": "The grant is refused."},
