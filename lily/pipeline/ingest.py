@@ -20,7 +20,6 @@ from lily.telemetry import logger
 from lily.types import Lane, Tenant
 from lily.wiring import Core
 
-FRESH = 5.0
 Stretches = dict[tuple[str, Lane, int, int], list[Row]]  # cell, lane, start, end
 
 
@@ -31,7 +30,6 @@ class Job:
         self._core = core
         self._tenants: dict[int, Tenant] = {}
         self._priorities: Mapping[int, Mapping[str, int]] = {}
-        self._looked = float("-inf")
         ingest = Ingest(effective, self._tenant, self._priority)
         self._writer = Writer(core.database, ingest, core.clock, stop)
         self._hooks: dict[str, HookCache] = defaultdict(dict)
@@ -49,7 +47,7 @@ class Job:
             self.seconds = monotonic() - began
 
     def apply_cell(self, cell: str, stretches: Stretches) -> bool:
-        self._look()
+        self._priorities = self._core.database.priorities()
         decoded, raws = self._decode(cell, stretches)
         spans = [
             Span(lane, start, end, rows[-1][2] if rows else None)
@@ -103,13 +101,6 @@ class Job:
 
     def _priority(self, number: int) -> Mapping[str, int]:
         return self._priorities.get(number, {})
-
-    def _look(self) -> None:
-        """Read again, now and then, which sources each tenant trusts most."""
-        if monotonic() - self._looked < FRESH:
-            return
-        self._priorities = self._core.database.priorities()
-        self._looked = monotonic()
 
 
 def _by_cell(table: pa.Table) -> dict[str, Stretches]:

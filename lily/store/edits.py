@@ -17,7 +17,7 @@ from lily.assets.names import as_guid, guid_of
 from lily.assets.view import FoldTags
 from lily.clock import Clock
 from lily.errors import NotFound, Stale, Unavailable
-from lily.store import assets, feed, views
+from lily.store import assets, feed, priority, views
 from lily.store.database import Database, Unit
 from lily.types import Json, Tenant
 
@@ -127,6 +127,7 @@ class Edits:
             self._clock.now(),
             self._fold_tags,
             lambda name: as_guid(name) or guid_of(tenant.id, name),
+            priority.ranks(self._database, tenant),
         )
 
 

@@ -99,6 +99,20 @@ def test_two_sources_are_folded_and_gone_needs_both(api: Person) -> None:
     assert none["is_deleted"] is True
 
 
+def test_a_trusted_source_wins_over_a_newer_one(api: Person) -> None:
+    wanted = {"sources": ["dbt", "crawler"]}
+    answer = api.client.put("/api/v1/source-priority", json=wanted, headers=api.headers)
+    assert answer.json() == wanted
+    name = {"qualified_name": "db/trusted"}
+    _post(api, {**name, "data_source": "dbt", "description": "trusted"})
+    newer = _post(api, {**name, "data_source": "other", "description": "newer"})
+    assert newer.json()["description"] == "trusted"
+    edited = api.client.patch(
+        "/api/v1/metadata/db%2Ftrusted", json={"asset_owner": "ann"}, headers=api.headers
+    )
+    assert edited.json()["description"] == "trusted"
+
+
 def test_an_older_observation_does_not_win(api: Person) -> None:
     new = {**TABLE, "description": "new", "observed_at": "2026-03-01T00:00:00Z"}
     old = {**TABLE, "description": "old", "observed_at": "2026-02-01T00:00:00Z"}
