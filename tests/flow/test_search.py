@@ -178,7 +178,7 @@ def crowd(core: Core, system: Core) -> Estate:
     return made
 
 
-@pytest.mark.parametrize("limit", [7, 200])
+@pytest.mark.parametrize("limit", [37, 200])
 def test_walking_a_long_list_meets_every_asset_once(crowd: Estate, limit: int) -> None:
     names = crowd.walk(limit, q="crowd")
     assert len(names) == len(set(names)) == 3000
