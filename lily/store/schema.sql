@@ -35,37 +35,42 @@ DECLARE
   beyond uuid := '00000000-0000-0000-0000-000000000000';
   nobody CONSTANT uuid := '00000000-0000-0000-0000-000000000000';
   section int;
+  named boolean;
   step uuid[];
 BEGIN
   IF after_mode = 'ranked' THEN
     most := 1000000;
   ELSIF after_mode IS NULL
-    AND lily.search_estimate(condition, wanted, since) < 4 * ranked_most THEN
+    AND lily.search_estimate(condition, wanted, since) < ranked_most THEN
     most := ranked_most;
   END IF;
-  -- Rank = 2 * how well it matches + lane.
+  -- Rank = 2 * how well it matches + lane; only worked out where all matches are at hand.
   EXECUTE format($sql$
     WITH hit AS MATERIALIZED (
-      SELECT a.guid, a.asset_type, a.asset_owner, a.data_source, a.tags,
-             left(a.asset_name, 200) COLLATE "C" AS name,
-             (a.lane = 'fields')::int + 2 * CASE WHEN $5 IS NULL THEN 0
-               WHEN a.search @@ $4 THEN 0 WHEN a.search @@ $5 THEN 1
-               WHEN a.search @@ $6 THEN 2 ELSE 3 END AS rank
+      SELECT a.guid, a.lane, a.asset_name, a.asset_type, a.asset_owner, a.data_source, a.tags,
+             a.search
         FROM asset a WHERE %s LIMIT %s),
+    sample AS (SELECT asset_type, asset_owner, data_source, tags FROM hit LIMIT %s),
     value AS (
-      SELECT 'asset_type' AS kind, asset_type AS value FROM hit
-      UNION ALL SELECT 'data_source', data_source FROM hit WHERE data_source IS NOT NULL
-      UNION ALL SELECT 'owner', asset_owner FROM hit WHERE asset_owner IS NOT NULL
-      UNION ALL SELECT 'tag', t FROM hit, unnest(tags) t),
-    counted AS (
-      SELECT kind, value, count(*) AS n,
-             row_number() OVER (PARTITION BY kind ORDER BY count(*) DESC, value) AS place
-        FROM value GROUP BY kind, value),
+      SELECT 'asset_type' AS kind, asset_type AS value, count(*) AS n FROM sample GROUP BY 2
+      UNION ALL SELECT 'data_source', data_source, count(*) FROM sample
+        WHERE data_source IS NOT NULL GROUP BY 2
+      UNION ALL SELECT 'owner', asset_owner, count(*) FROM sample
+        WHERE asset_owner IS NOT NULL GROUP BY 2
+      UNION ALL SELECT 'tag', t, count(*) FROM sample, unnest(tags) t GROUP BY 2),
+    top AS (
+      SELECT *, row_number() OVER (PARTITION BY kind ORDER BY n DESC, value COLLATE "C") AS place
+        FROM value),
     facet AS (
-      SELECT kind, jsonb_object_agg(value, n) AS counts
-        FROM counted WHERE place <= 50 GROUP BY kind),
+      SELECT kind, jsonb_object_agg(value, n) AS counts FROM top WHERE place <= 50 GROUP BY kind),
+    ranked AS (
+      SELECT guid, left(asset_name, 200) COLLATE "C" AS name,
+             (lane = 'fields')::int + 2 * CASE WHEN $5 IS NULL THEN 0
+               WHEN search @@ $4 THEN 0 WHEN search @@ $5 THEN 1
+               WHEN search @@ $6 THEN 2 ELSE 3 END AS rank
+        FROM hit WHERE (SELECT count(*) FROM hit) <= %s),
     page AS (
-      SELECT rank, name, guid FROM hit
+      SELECT rank, name, guid FROM ranked
        WHERE $7 IS NULL OR (rank, name, guid) > ($7, $8 COLLATE "C", $9)
        ORDER BY rank, name, guid LIMIT $10)
     SELECT (SELECT count(*) FROM hit),
@@ -73,7 +78,7 @@ BEGIN
            (SELECT array_agg(rank ORDER BY rank, name, guid) FROM page),
            (SELECT array_agg(name ORDER BY rank, name, guid) FROM page),
            (SELECT array_agg(guid ORDER BY rank, name, guid) FROM page)
-  $sql$, condition, most + 1)
+  $sql$, condition, most + 1, counted, most)
     INTO total, facets, ranks, names, guids
     USING lily.tenant(), wanted, since, exact, in_name, in_path,
           CASE WHEN after_mode = 'ranked' THEN after_rank END, after_name, after_guid, page;
@@ -84,6 +89,11 @@ BEGIN
   END IF;
   mode := 'listed';
   ranks := '{}'; names := '{}'; guids := '{}';
+  IF exact IS NOT NULL THEN
+    EXECUTE format('SELECT EXISTS (SELECT FROM asset a WHERE %s)', condition)
+      INTO named USING lily.tenant(), exact, since;
+    exact := CASE WHEN named THEN exact END;
+  END IF;
   -- Sections: exact names in core, in fields, then the rest of core, of fields.
   FOR section IN SELECT generate_series(coalesce(after_rank, 0), 3) LOOP
     CONTINUE WHEN section < 2 AND exact IS NULL;
@@ -143,17 +153,20 @@ CREATE FUNCTION lily.search_section(condition text, its_lane text, wanted tsquer
     LANGUAGE plpgsql
     AS $_$
 DECLARE
-  few CONSTANT int := 5000;
+  budget CONSTANT int := 5000;
   many CONSTANT int := 20000;
   place text := condition || format(' AND a.lane = %L', its_lane);
   ahead text := ' AND a.guid > $4';
+  matching float := lily.search_estimate(place, wanted, since);
+  rows float := lily.search_estimate(format('a.tenant = $1 AND a.lane = %L', its_lane), null, null);
+  walk float := page * rows / greatest(matching, 1);  -- how far until a page is full
   found uuid[];
 BEGIN
-  IF lily.search_estimate(place, wanted, since) > few THEN
+  IF walk < least(matching, budget) THEN
     EXECUTE format(
       'SELECT array(SELECT a.guid FROM (SELECT * FROM asset w WHERE w.tenant = $1
          AND w.lane = %L AND w.guid > $4 ORDER BY w.guid LIMIT %s) a
-        WHERE %s ORDER BY a.guid LIMIT $5)', its_lane, few, condition)
+        WHERE %s ORDER BY a.guid LIMIT $5)', its_lane, budget, condition)
       INTO found USING lily.tenant(), wanted, since, beyond, page;
     IF cardinality(found) = page THEN
       RETURN QUERY SELECT unnest(found);
