@@ -1,9 +1,9 @@
 """What a search asks for: words and filters, read from the parameters of a request.
 
 Every word must match in the name, the qualified name or the description: the last one as a prefix,
-those before it whole, and only if nothing is found so, all of them as prefixes. Filters of
-different kinds must all hold; of one kind, tags, terms and metadata must all hold, while one of
-several types, sources or owners is enough.
+those before it whole, and only if nothing is found so, as prefixes too. Filters of different kinds
+must all hold; of one kind, tags, terms and metadata must all hold, while one of several types,
+sources or owners is enough.
 """
 
 import base64
@@ -23,6 +23,7 @@ Shown = Literal["live", "gone", "any"]
 Mode = Literal["ranked", "listed"]
 
 MOST_WORDS = 16
+SHORTEST_PREFIX = 3  # letters, except in the last word
 MOST_VALUES = 32
 LONGEST = 1_000
 LIMIT = 20
@@ -86,7 +87,7 @@ def parse(given: Iterable[tuple[str, str]]) -> Query:
     filters = _filters(values)
     query = Query(
         wanted=_and([*_words(chunks), *filters]),
-        looser=_and([*_prefixes(chunks), *filters]) if len(chunks) > 1 else None,
+        looser=_looser(chunks, filters),
         exact=_and([_quote(words.facet("name", text)), *filters]) if chunks else None,
         in_name=_and(_prefixes(chunks, "A")),
         in_path=_and(_prefixes(chunks, "AB")),
@@ -163,6 +164,18 @@ def _limit(values: dict[str, list[str]], errors: list[FieldError]) -> int:
 
 def _words(chunks: Sequence[str]) -> list[str]:
     return [*(_word(chunk, "") for chunk in chunks[:-1]), *_prefixes(chunks[-1:])]
+
+
+def _looser(chunks: Sequence[str], filters: Sequence[str]) -> str | None:
+    """Longer words as prefixes; a short one would match half of everything, and slowly."""
+    if not any(map(_is_long, chunks[:-1])):
+        return None
+    before = [_word(chunk, ":*" if _is_long(chunk) else "") for chunk in chunks[:-1]]
+    return _and([*before, *_prefixes(chunks[-1:]), *filters])
+
+
+def _is_long(chunk: str) -> bool:
+    return len(chunk) >= SHORTEST_PREFIX or not chunk.isascii()
 
 
 def _prefixes(chunks: Sequence[str], weights: str = "") -> list[str]:

@@ -23,6 +23,12 @@ def test_the_last_word_is_a_prefix_and_the_others_are_whole() -> None:
     assert query.looser == "'dim':* & 'custom':*"
 
 
+def test_a_short_word_is_a_prefix_only_at_the_end() -> None:
+    assert parse([("q", "a dim cu")]).looser == "'a' & 'dim':* & 'cu':*"
+    assert parse([("q", "a b cu")]).looser is None
+    assert parse([("q", "日 b")]).looser == "'日':* & 'b':*"
+
+
 def test_a_word_that_splits_matches_whole_or_by_its_parts() -> None:
     assert parse([("q", "customerOrders")]).wanted == (
         "('customerorders':* | ('customer':* & 'orders':*))"
