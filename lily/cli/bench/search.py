@@ -27,13 +27,11 @@ def measure(where: Place, assets: int, connections: int, seconds: float) -> Repo
     report = Report("search")
     _fill(where, assets)
     kinds = queries()
-    meter = Meter(where)
-    found, failures = play(_load(_viewer(where), kinds, connections, seconds))
+    found, failures = play(_load(_viewer(where), report, kinds, connections, seconds))
     everything = [second for times in found.values() for second in times]
     report.latency("all searches", everything, p95=50)
     for kind, times in found.items():
         report.latency(kind, times)
-    meter.tell(report, "search", len(everything))
     report.notes.append(f"{len(everything)} searches, {connections} at a time")
     report.notes += [f"status {status}: {count} times" for status, count in failures.items()]
     bare = raw.matches(home_url(where.settings), where.known_tenant().number, _bare(kinds))
@@ -66,7 +64,11 @@ def queries() -> dict[str, list[Query]]:
 
 
 async def _load(
-    where: Place, kinds: dict[str, list[Query]], connections: int, seconds: float
+    where: Place,
+    report: Report,
+    kinds: dict[str, list[Query]],
+    connections: int,
+    seconds: float,
 ) -> tuple[dict[str, list[float]], dict[int, int]]:
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
     failures: dict[int, int] = {}
@@ -85,7 +87,9 @@ async def _load(
         await closed_loop(connections, min(5, seconds), once)
         for times in found.values():
             times.clear()
+        meter = Meter(where)
         await closed_loop(connections, seconds, once)
+        meter.tell(report, "search", sum(map(len, found.values())))
     return found, failures
 
 
