@@ -86,12 +86,12 @@ def create_app(services: Services) -> FastAPI:
 
 
 def _surround(app: FastAPI, services: Services) -> None:
-    """From the inside out."""
+    """From the inside out. What the hot routes answer is sent as it is: packing costs more."""
     limit = services.core.settings.body_limit
+    app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=4)
     app.add_middleware(Shortcut, route=hot.INGEST_ROUTE, routes=app.routes)
     app.add_middleware(Idempotency, answers=services.answers, limit=limit)
     app.add_middleware(Bodies, limit=limit)
-    app.add_middleware(GZipMiddleware, minimum_size=1024)
     app.add_middleware(Shortcut, route=hot.READ_ROUTE, routes=app.routes)
     app.add_middleware(Edge)
 

@@ -6,12 +6,14 @@ from uuid import UUID
 
 import msgspec
 import psycopg
+from msgspec.structs import astuple
 from psycopg.types.json import Jsonb
 
 from lily.assets import claims as registers
 from lily.assets import words
 from lily.assets.change import Assignment, Known, first_claim
 from lily.assets.model import ASSIGNMENTS, COLUMNS, MORE_SOURCES, Asset
+from lily.store.copying import copy
 from lily.types import Lane
 
 Key = tuple[int, UUID]  # tenant, guid
@@ -33,9 +35,16 @@ REPLACE = (
     f"UPDATE asset SET ({_COLUMNS}, search) = ROW({'%s, ' * len(COLUMNS)}%s)"
     " WHERE tenant = %s AND guid = %s AND lane = %s"
 )
+_TOUCHED = ("observed_at", "applied_at", "log_offset", "expires_at", "layers", "statement")
+TOUCH_STAGING = (
+    f"CREATE TEMP TABLE IF NOT EXISTS batch_touch ON COMMIT DELETE ROWS"
+    f" AS SELECT tenant, lane, guid, {', '.join(_TOUCHED)} FROM lily.asset WITH NO DATA"
+)
+TOUCH_COPY = f"COPY batch_touch (tenant, lane, guid, {', '.join(_TOUCHED)}) FROM STDIN"
 TOUCH = (
-    "UPDATE asset SET observed_at = %s, applied_at = %s, log_offset = %s, expires_at = %s,"
-    " layers = %s, statement = %s WHERE tenant = %s AND guid = %s AND lane = %s"
+    "UPDATE asset a SET "
+    + ", ".join(f"{name} = t.{name}" for name in _TOUCHED)
+    + " FROM batch_touch t WHERE a.tenant = t.tenant AND a.guid = t.guid AND a.lane = t.lane"
 )
 SOURCES = (
     "SELECT tenant, guid, source, statement FROM asset_source"
@@ -108,12 +117,9 @@ def _load_layers(
 
 def save(conn: psycopg.Connection, changed: Iterable[Asset]) -> None:
     """Insert or replace whole rows: staged by COPY, then one merge."""
-    with conn.cursor() as cur:
-        cur.execute(STAGING)
-        with cur.copy(COPY) as copy:
-            for asset in changed:
-                copy.write_row(_row(asset))
-        cur.execute(MERGE)
+    conn.execute(STAGING)
+    copy(conn, COPY, ((*astuple(asset), search_vector(asset)) for asset in changed))
+    conn.execute(MERGE)
 
 
 def save_one(conn: psycopg.Connection, asset: Asset) -> None:
@@ -124,13 +130,14 @@ def save_one(conn: psycopg.Connection, asset: Asset) -> None:
 def touch(conn: psycopg.Connection, seen: Iterable[Asset]) -> None:
     """Note that assets were observed again, with nothing new to show."""
     rows = [
-        (a.observed_at, a.applied_at, a.log_offset, a.expires_at, a.layers,
-         None if a.statement is None else Jsonb(a.statement), a.tenant, a.guid, a.lane)
+        (a.tenant, a.lane, a.guid, a.observed_at, a.applied_at, a.log_offset, a.expires_at,
+         a.layers, a.statement)
         for a in seen
     ]  # fmt: skip
     if rows:
-        with conn.cursor() as cur:
-            cur.executemany(TOUCH, rows)
+        conn.execute(TOUCH_STAGING)
+        copy(conn, TOUCH_COPY, rows)
+        conn.execute(TOUCH)
 
 
 def save_layers(conn: psycopg.Connection, known: Iterable[Known]) -> None:
@@ -190,7 +197,8 @@ _encode = msgspec.json.encode
 
 
 def _row(asset: Asset) -> list[Any]:
-    row: list[Any] = list(msgspec.structs.astuple(asset))
+    """As parameters of a statement."""
+    row: list[Any] = list(astuple(asset))
     for index in _JSON:
         if row[index] is not None:
             row[index] = _encode(row[index]).decode()

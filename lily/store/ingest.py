@@ -18,6 +18,7 @@ from lily.events.facts import Fact
 from lily.events.lanes import lane_of
 from lily.store import assets, feed
 from lily.store.assets import Key
+from lily.store.copying import copy
 from lily.store.database import bind_many
 from lily.types import Lane, Tenant
 
@@ -239,12 +240,9 @@ def _bury(conn: psycopg.Connection, dead: Sequence[DeadLetter], now: datetime) -
 def _write_links(conn: psycopg.Connection, links: Sequence[Link]) -> None:
     if not links:
         return
-    with conn.cursor() as cur:
-        cur.execute(FACT_STAGING)
-        with cur.copy(FACT_COPY) as copy:
-            for link in links:
-                copy.write_row(msgspec.structs.astuple(link))
-        cur.execute(FACT_INSERT)
+    conn.execute(FACT_STAGING)
+    copy(conn, FACT_COPY, map(msgspec.structs.astuple, links))
+    conn.execute(FACT_INSERT)
     for link in {link.tenant: link for link in links}.values():
         feed.move_head(conn, link)
 
