@@ -58,7 +58,7 @@ class Rotated(BaseModel):
 EXAMPLE = {"username": "admin", "password": "from .lily/credentials", "tenant": "default"}
 
 
-@router.post("/login")
+@router.post("/login", summary="Log in")
 def login(
     body: Annotated[Login, Body(examples=[EXAMPLE])], request: Request, services: ServicesDep
 ) -> Granted:
@@ -73,7 +73,7 @@ def login(
     return Granted.model_validate(grant)
 
 
-@router.post("/logout", status_code=204)
+@router.post("/logout", status_code=204, summary="Log out")
 def logout(caller: Known, request: Request, services: ServicesDep) -> Response:
     """End this session: its access and refresh tokens are refused from now on, everywhere."""
     session = verified(request).session
@@ -83,7 +83,7 @@ def logout(caller: Known, request: Request, services: ServicesDep) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/validate")
+@router.get("/validate", summary="Ask what a token is worth")
 def validate(caller: Known, request: Request) -> Validity:
     """Whether the token is good, and for what."""
     token = verified(request)
@@ -99,7 +99,7 @@ def validate(caller: Known, request: Request) -> Validity:
     )
 
 
-@router.post("/keys/rotate")
+@router.post("/keys/rotate", summary="Sign with a new key")
 def rotate(caller: PlatformAdmin, services: ServicesDep) -> Rotated:
     """Sign with a new key from now on; tokens of the old one stay good until they expire."""
     kid = services.identity.keys.rotate()
