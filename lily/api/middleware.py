@@ -15,6 +15,7 @@ from lily.telemetry import HTTP_SECONDS, logger
 
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 SLOW = 1.0  # seconds
+INGEST = "/api/v1/metadata"
 _QUIET = {"/healthz", "/readyz", "/metrics"}
 
 
@@ -97,10 +98,11 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 def _level(scope: Scope, status: int, seconds: float) -> int:
-    """Reads that went well are many and say little; they are measured, and logged on demand."""
+    """Reads and observations that went well are many; they are measured, and logged on demand."""
     if status >= 500:
         return logging.WARNING if status == 503 else logging.ERROR
-    well = scope["method"] in ("GET", "HEAD") and 0 < status < 400 and seconds < SLOW
+    often = scope["method"] in ("GET", "HEAD") or scope["path"] == INGEST
+    well = often and 0 < status < 400 and seconds < SLOW
     return logging.DEBUG if well or scope["path"] in _QUIET else logging.INFO
 
 

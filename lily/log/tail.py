@@ -17,6 +17,7 @@ Urls = Callable[[], Mapping[str, str]]
 
 POLL = 0.25  # a notification is a hint; this is the promise
 NEW_CELLS = 5.0
+AWAY = 1.0  # a cell that does not answer is not asked more often than that
 
 
 class Shares(msgspec.Struct, frozen=True):
@@ -44,6 +45,7 @@ class Tail:
         self._urls = urls
         self._shares = shares or Shares()
         self._connections: dict[str, psycopg.Connection] = {}
+        self._away: dict[str, float] = {}
         self._known: Mapping[str, str] = {}
         self._looked = float("-inf")
 
@@ -73,10 +75,13 @@ class Tail:
             conn.close()
 
     def _sweep(self, start: Offsets) -> list[Stretch]:
+        """Of the cells that have a start; where others begin is not ours to guess."""
         found = []
         for cell, url in self.cells().items():
+            if cell not in start or self._away.get(cell, 0.0) > monotonic():
+                continue
             try:
-                found += self._sweep_cell(self._open(cell, url), cell, start.get(cell, {}))
+                found += self._sweep_cell(self._open(cell, url), cell, start[cell])
             except psycopg.OperationalError:
                 self._drop(cell)
         return found
@@ -116,12 +121,13 @@ class Tail:
     def _open(self, cell: str, url: str) -> psycopg.Connection:
         conn = self._connections.get(cell)
         if conn is None or conn.closed:
-            conn = psycopg.connect(url, autocommit=True, connect_timeout=5)
+            conn = psycopg.connect(url, autocommit=True, connect_timeout=2)
             conn.execute("LISTEN lily_log")
             self._connections[cell] = conn
         return conn
 
     def _drop(self, cell: str) -> None:
+        self._away[cell] = monotonic() + AWAY
         if (conn := self._connections.pop(cell, None)) is not None:
             conn.close()
 

@@ -14,6 +14,7 @@ from lily.errors import Fenced, Unavailable
 from lily.events.envelope import Envelope
 from lily.events.observations import Nothing
 from lily.log import postgres as log
+from lily.pipeline import lake
 from lily.pipeline.ingest import Job
 from lily.pipeline.session import session
 from lily.pipeline.source import LogSource
@@ -62,6 +63,7 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
     me.say(warm=False, state="starting")
     spark = session(core.settings.spark, core.settings.spark_memory, scratch, "lily-ingest")
     job = Job(core, stop)
+    stage = lake.LakeStage(core, stop)
     try:
         spark.dataSource.register(LogSource)
         frame = spark.readStream.format(LogSource.name()).option("settings", str(settings)).load()
@@ -74,9 +76,14 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
         warmed = _warm_up(core, query, stop)
         me.say(warm=True, state="active")
         logger(__name__).info("pipeline is warm", seconds=round(warmed, 1))
-        _follow(query, job, core, stop, me)
+        queries = [query]
+        if core.settings.lake != "off":
+            queries.append(lake.start(spark, stage, _fresh_checkpoint(home / "checkpoints" / "lake")))
+        _follow(queries, job, core, stop, me)
         _finish(query, job)
+        stage.finish(BATCH_LIMIT)
     finally:
+        stage.close()
         job.close()
         spark.stop()
 
@@ -107,10 +114,13 @@ def _applied(core: Core, offset: int) -> bool:
         return positions.applied(conn)["core"] >= offset
 
 
-def _follow(query: StreamingQuery, job: Job, core: Core, stop: Event, me: Presence) -> None:
+def _follow(
+    queries: list[StreamingQuery], job: Job, core: Core, stop: Event, me: Presence
+) -> None:
     beat = 0
     while not stop.wait(BEAT):
-        _check(query)
+        for query in queries:
+            _check(query)
         me.say(events=job.events, dead=job.dead, batch_seconds=round(job.seconds, 4))
         if beat % LAG_EVERY == 0:
             with suppress(Unavailable):
@@ -121,9 +131,12 @@ def _follow(query: StreamingQuery, job: Job, core: Core, stop: Event, me: Presen
 def _lag(core: Core) -> dict[str, float]:
     """Seconds that the oldest waiting observation of each lane has waited, over all cells."""
     waiting: dict[str, float] = {}
-    for cell in core.database.cells():
+
+    def look(cell: str) -> None:
         for each in lag(core.database, cell):
             waiting[each.lane] = max(waiting.get(each.lane, 0.0), round(each.seconds, 3))
+
+    core.database.each_cell(look)
     return waiting
 
 

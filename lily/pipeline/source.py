@@ -84,11 +84,15 @@ class LogReader(SimpleDataSourceStreamReader):
         return self._database
 
     def _applied(self) -> Offsets:
+        """Of every cell that answers; one that is away joins when it is back."""
         database = self._connect()
         found: Offsets = {}
-        for cell in database.cells():
+
+        def look(cell: str) -> None:
             with database.cell(cell) as conn:
                 found[cell] = positions.applied(conn)
+
+        database.each_cell(look)
         return found
 
     def _with_new_cells(self, offsets: Offsets) -> Offsets:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
+from time import monotonic
 from typing import Literal
 from uuid import UUID
 
@@ -13,12 +14,14 @@ from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from lily.errors import NotFound, Unavailable
+from lily.telemetry import logger
 from lily.types import Tenant
 
 Role = Literal["lily_app", "lily_system"]
 Unseal = Callable[[bytes], bytes]
 
 HOME = "home"
+AWAY = 30.0  # seconds for which a cell that did not answer is not asked again
 
 set_json_dumps(msgspec.json.encode)
 set_json_loads(msgspec.json.decode)
@@ -48,6 +51,7 @@ class Database:
         self._unseal = unseal
         self._size = size
         self._pools: dict[str, ConnectionPool] = {}
+        self._away: dict[str, float] = {}
         self._lock = Lock()
 
     def close(self) -> None:
@@ -81,6 +85,18 @@ class Database:
             bind_many(conn, tenants)
             yield conn
 
+    @contextmanager
+    def frozen(self, name: str, tenants: Sequence[int]) -> Iterator[psycopg.Connection]:
+        """Like `cell`, but all statements read the same moment, and none writes."""
+        with self._connection(name) as conn:
+            conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            try:
+                with conn.transaction():
+                    bind_many(conn, tenants)
+                    yield conn
+            finally:
+                conn.isolation_level = None
+
     def url_of(self, cell: str) -> str:
         """The address of a cell, as its administrator."""
         if cell == HOME:
@@ -97,6 +113,19 @@ class Database:
     def cells(self) -> list[str]:
         with self.home() as conn:
             return [name for (name,) in conn.execute("SELECT name FROM cell ORDER BY name")]
+
+    def each_cell(self, work: Callable[[str], None]) -> None:
+        """Do it in every cell. One that is away is left alone for a while: others do not wait."""
+        for cell in self.cells():
+            if self._away.get(cell, 0.0) > monotonic():
+                continue
+            try:
+                work(cell)
+            except Unavailable as cause:
+                if cell == HOME:
+                    raise
+                self._away[cell] = monotonic() + AWAY
+                logger(__name__).warning("a cell is away", cell=cell, reason=str(cause))
 
     def tenants(self) -> list[Tenant]:
         with self.home() as conn:

@@ -8,12 +8,14 @@ import psycopg
 
 from lily.clock import Clock
 from lily.errors import Unavailable
-from lily.store.database import Database
+from lily.store.database import HOME, Database
 from lily.store.ingest import Batch, DeadLetter, Incoming, Ingest
 from lily.telemetry import logger
 
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 PATIENCE = 120.0
+# A tenant's own database may stay away for long; then we start over without it, for the others.
+PATIENCE_ELSEWHERE = 10.0
 
 Raw = Callable[[Incoming], str]
 
@@ -34,8 +36,9 @@ class Writer:
         while True:
             try:
                 return self._ingest.apply(self._connection(cell), batch, self._clock.now())
-            except (psycopg.OperationalError, Unavailable) as cause:
-                if monotonic() - began > PATIENCE or (self._stop.is_set() and attempt > 5):
+            except (psycopg.OperationalError, psycopg.errors.UniqueViolation, Unavailable) as cause:
+                patience = PATIENCE if cell == HOME else PATIENCE_ELSEWHERE
+                if monotonic() - began > patience or (self._stop.is_set() and attempt > 5):
                     raise Unavailable(f"cell {cell} cannot be written: {cause}") from cause
                 logger(__name__).warning(
                     "batch will be tried again", cell=cell, reason=str(cause).strip()

@@ -18,8 +18,11 @@ def work(core: Core, stop: Event) -> None:
     """Follow every tenant's feed to its end; tenants take turns, a chunk each."""
     cascade = Cascade(core.database, core.clock)
     tenants = core.database.tenants()
-    for cell in core.database.cells():
+
+    def follow(cell: str) -> None:
         busy = [tenant for tenant in tenants if tenant.cell == cell]
         busy = cascade.behind(cell, busy) if busy else []
         while busy and not stop.is_set():
             busy = [tenant for tenant in busy if cascade.step(tenant)]
+
+    core.database.each_cell(follow)

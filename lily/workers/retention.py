@@ -17,8 +17,11 @@ def run(core: Core, stop: Event) -> None:
 def work(core: Core, stop: Event) -> None:
     """Expire what is due now, in every cell."""
     tenants = core.database.tenants()
-    for cell in core.database.cells():
+
+    def expire(cell: str) -> None:
         inside = [tenant for tenant in tenants if tenant.cell == cell]
         busy = expiry.due(core.database, core.clock, cell, inside) if inside else []
         while busy and not stop.is_set():
             busy = [each for each in busy if expiry.expire(core.database, core.clock, each)]
+
+    core.database.each_cell(expire)

@@ -19,10 +19,14 @@ def run(core: Core, stop: Event) -> None:
 
 def work(core: Core, stop: Event) -> None:
     """Trim every lane of every cell in chunks, then the rest."""
-    for cell in core.database.cells():
+    keep, no_lake = core.settings.log_keep_hours, core.settings.lake == "off"
+
+    def trim(cell: str) -> None:
         for lane in LANES:
             trimmed = CHUNK
             while trimmed == CHUNK and not stop.is_set():
                 with core.database.cell(cell) as conn:
-                    trimmed = log.trim(conn, lane, core.settings.log_keep_hours, CHUNK)
+                    trimmed = log.trim(conn, lane, keep, CHUNK, unarchived=no_lake)
+
+    core.database.each_cell(trim)
     sweep(core.database)
