@@ -124,7 +124,7 @@ def _reshow(known: Known, message: Message, context: Context, seen: AssetSeen | 
     if before is None:
         asset = known.asset = _created(known, view, message, context, observed_at, gone)
         settle(known, context)
-        return [fact("AssetCreated", asset, message, context.now, after=_whole(asset))]
+        return [fact("AssetCreated", asset, message, context.now, after=whole(asset))]
     after = _updated(before, view, context, observed_at)
     _mark_deleted(after, gone, seen is not None, context.now)
     facts = _facts(before, after, message, context)
@@ -151,14 +151,14 @@ def settle(known: Known, context: Context) -> None:
         | (EDITS if asset.edited else 0)
         | (ASSIGNMENTS if known.assignments else 0)
     )
-    if len(known.claims) == 1 and not asset.edited and not known.person_tags and _plain(asset, own):
+    if len(known.claims) == 1 and not asset.edited and not known.person_tags and plain(asset, own):
         asset.statement = None
     else:
         asset.statement = registers.dump(own)
     asset.log_offset = own.at[1]
 
 
-def _plain(asset: Asset, claim: Claim) -> bool:
+def plain(asset: Asset, claim: Claim) -> bool:
     base = claim.base
     return (
         base is not None
@@ -264,7 +264,7 @@ def _public(name: str) -> str:
     return {"caller_id": "asset_id", "parent": "parent_id"}.get(name, name)
 
 
-def _whole(asset: Asset) -> dict[str, Any]:
+def whole(asset: Asset) -> dict[str, Any]:
     shown = {_public(n): v for n in _SHOWN if n != "created_at" and (v := getattr(asset, n))}
     if asset.deleted_by:
         shown["is_deleted"] = True

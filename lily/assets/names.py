@@ -1,7 +1,8 @@
 """Identity of an asset: anybody can compute it, retries cannot duplicate it."""
 
 import unicodedata
-from uuid import UUID, uuid5
+from hashlib import sha1
+from uuid import UUID, SafeUUID
 
 from lily.types import Tenant
 
@@ -14,7 +15,20 @@ def canonical(qualified_name: str) -> str:
 
 
 def guid_of(tenant_id: UUID, qualified_name: str) -> UUID:
-    return uuid5(tenant_id, canonical(qualified_name))
+    """A UUIDv5; as `uuid.uuid5`, which takes twice the time to build what it returns."""
+    name = canonical(qualified_name).encode("utf-8")
+    digest = sha1(tenant_id.bytes + name, usedforsecurity=False).digest()
+    number = int.from_bytes(digest[:16], "big") & _BARE | _FIFTH
+    guid = _new(UUID)
+    _set(guid, "int", number)
+    _set(guid, "is_safe", SafeUUID.unknown)
+    return guid
+
+
+_BARE = ~((0xF000 << 64) | (0xC000 << 48))
+_FIFTH = (5 << 76) | (0x8000 << 48)
+_new = object.__new__
+_set = object.__setattr__
 
 
 def invented(data_source: str | None, asset_type: str | None, asset_name: str) -> str:

@@ -52,19 +52,44 @@ def vector(
     facets: Iterable[str],
 ) -> str:
     """The text of a tsvector."""
-    weights = dict.fromkeys(split(name), "A")
-    for word in split(qualified_name):
-        weights.setdefault(word, "B")
+    names = split(name)
+    seen = dict.fromkeys(names)
+    places = [word for word in _place_words(qualified_name) if word not in seen]
+    parts = []
+    if names:
+        parts.append("'" + "':1A '".join(names) + "':1A")
+    if places:
+        parts.append("'" + "':1B '".join(places) + "':1B")
     if description:
+        seen.update(dict.fromkeys(places))
         # Prose: not split at case, and each word counted once.
         words = dict.fromkeys(_CHUNK.findall(description[:20_000].lower()))
-        for word in islice(words, MAX_WORDS):
-            weights.setdefault(word[:MAX_LEXEME], "C")
-    parts = [f"'{word}':1{weight}" for word, weight in weights.items()]
-    own = f"=name:{name.lower()}"[:MAX_LEXEME]  # whole, so that exact matches can come first
-    parts.append(_quoted(own))
-    parts.extend(map(_quoted, facets))
+        if len(words) > MAX_WORDS or len(description) > MAX_LEXEME:
+            words = dict.fromkeys(word[:MAX_LEXEME] for word in islice(words, MAX_WORDS))
+        prose = [word for word in words if word not in seen]
+        if prose:
+            parts.append("'" + "':1C '".join(prose) + "':1C")
+    # The name whole too, so that exact matches can come first.
+    exact = [f"=name:{name.lower()}"[:MAX_LEXEME], *facets]
+    plain = "".join(exact)
+    if "'" in plain or "\\" in plain:
+        parts.extend(map(_quoted, exact))
+    else:
+        parts.append("'" + "' '".join(exact) + "'")
     return " ".join(parts)
+
+
+def _place_words(qualified_name: str) -> tuple[str, ...]:
+    """Those of a field begin with those of its parent, which many others have too."""
+    parent, mark, own = qualified_name.rpartition("#")
+    if not mark:
+        return split(own)
+    return tuple(dict.fromkeys((*_parent_words(parent), *split(own))))
+
+
+@lru_cache(maxsize=1024)
+def _parent_words(parent: str) -> tuple[str, ...]:
+    return split(parent)
 
 
 def _quoted(lexeme: str) -> str:

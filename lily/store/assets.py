@@ -13,23 +13,31 @@ from lily.assets import claims as registers
 from lily.assets import words
 from lily.assets.change import Assignment, Known, first_claim
 from lily.assets.model import ASSIGNMENTS, COLUMNS, MORE_SOURCES, Asset
-from lily.store.copying import copy
+from lily.store.copying import Stage, copy, through
 from lily.types import Lane
 
 Key = tuple[int, UUID]  # tenant, guid
 
 _COLUMNS = ", ".join(COLUMNS)
+ALL = f"{_COLUMNS}, search"
 _JSON = {COLUMNS.index(n) for n in ("metadata", "details", "statement", "edited")}
 
 SELECT = f"SELECT {_COLUMNS} FROM asset"
 LOCK = f"{SELECT} WHERE tenant = ANY(%s) AND lane = %s AND guid = ANY(%s) ORDER BY guid FOR UPDATE"
-STAGING = "CREATE TEMP TABLE IF NOT EXISTS batch_asset (LIKE lily.asset) ON COMMIT DELETE ROWS"
-COPY = f"COPY batch_asset ({_COLUMNS}, search) FROM STDIN"
 _KEPT = ("tenant", "lane", "guid", "qualified_name")
-MERGE = (
-    f"INSERT INTO asset ({_COLUMNS}, search) SELECT {_COLUMNS}, search FROM batch_asset"
+CHANGED = Stage(
+    "CREATE TEMP TABLE IF NOT EXISTS batch_asset (LIKE lily.asset) ON COMMIT DELETE ROWS",
+    f"COPY batch_asset ({ALL}) FROM STDIN",
+    f"INSERT INTO asset ({ALL}) SELECT {ALL} FROM batch_asset"
     " ON CONFLICT (tenant, guid, lane) DO UPDATE SET "
-    + ", ".join(f"{n} = excluded.{n}" for n in (*COLUMNS, "search") if n not in _KEPT)
+    + ", ".join(f"{n} = excluded.{n}" for n in (*COLUMNS, "search") if n not in _KEPT),
+    "TRUNCATE batch_asset",
+)
+NEW = Stage(
+    "CREATE TEMP TABLE IF NOT EXISTS batch_new (LIKE lily.asset) ON COMMIT DELETE ROWS",
+    f"COPY batch_new ({ALL}) FROM STDIN",
+    f"INSERT INTO asset ({ALL}) SELECT {ALL} FROM batch_new",
+    "TRUNCATE batch_new",
 )
 REPLACE = (
     f"UPDATE asset SET ({_COLUMNS}, search) = ROW({'%s, ' * len(COLUMNS)}%s)"
@@ -115,11 +123,17 @@ def _load_layers(
                 each.assignments.append(Assignment(*rest))
 
 
-def save(conn: psycopg.Connection, changed: Iterable[Asset]) -> None:
+def insert(conn: psycopg.Connection, created: Sequence[Asset]) -> None:
+    """Insert rows of assets that were not there when we looked.
+
+    Raises UniqueViolation when another writer was quicker: then all has to be decided again.
+    """
+    through(conn, NEW, created, _stored)
+
+
+def save(conn: psycopg.Connection, changed: Sequence[Asset]) -> None:
     """Insert or replace whole rows: staged by COPY, then one merge."""
-    conn.execute(STAGING)
-    copy(conn, COPY, ((*astuple(asset), search_vector(asset)) for asset in changed))
-    conn.execute(MERGE)
+    through(conn, CHANGED, changed, _stored)
 
 
 def save_one(conn: psycopg.Connection, asset: Asset) -> None:
@@ -194,6 +208,11 @@ def search_vector(asset: Asset) -> str:
 
 
 _encode = msgspec.json.encode
+
+
+def _stored(asset: Asset) -> tuple[Any, ...]:
+    """As a line of COPY."""
+    return (*astuple(asset), search_vector(asset))
 
 
 def _row(asset: Asset) -> list[Any]:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from uuid import UUID, uuid4
 
 import msgspec
@@ -18,7 +19,7 @@ from lily.events.facts import Fact
 from lily.events.lanes import lane_of
 from lily.store import assets, feed
 from lily.store.assets import Key
-from lily.store.copying import copy
+from lily.store.copying import Stage, through
 from lily.store.database import bind_many
 from lily.types import Lane, Tenant
 
@@ -27,9 +28,12 @@ ADVANCE = (
     " WHERE lane = %s AND part = %s AND position = %s"
 )
 WHERE = "SELECT position, batch FROM applied WHERE lane = %s AND part = %s"
-FACT_STAGING = "CREATE TEMP TABLE IF NOT EXISTS batch_fact (LIKE lily.fact) ON COMMIT DELETE ROWS"
-FACT_COPY = f"COPY batch_fact ({feed.COLUMNS}) FROM STDIN"
-FACT_INSERT = f"INSERT INTO fact ({feed.COLUMNS}) SELECT {feed.COLUMNS} FROM batch_fact"
+LINKS = Stage(
+    "CREATE TEMP TABLE IF NOT EXISTS batch_fact (LIKE lily.fact) ON COMMIT DELETE ROWS",
+    f"COPY batch_fact ({feed.COLUMNS}) FROM STDIN",
+    f"INSERT INTO fact ({feed.COLUMNS}) SELECT {feed.COLUMNS} FROM batch_fact",
+    "TRUNCATE batch_fact",
+)
 BURY = (
     "INSERT INTO dead_letter (tenant, id, cause, lane, log_offset, at, stage, plugin, reason,"
     " key, source, raw) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
@@ -69,6 +73,14 @@ class DeadLetter(msgspec.Struct):
     plugin: str = ""
 
 
+class Tally(msgspec.Struct):
+    """What observations did to the assets they are about."""
+
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+
+
 class Batch(msgspec.Struct):
     id: UUID
     spans: list[Span]
@@ -100,7 +112,7 @@ class Ingest:
             )
             if not _advance(conn, batch):
                 return False
-            self._merge(conn, batch, now)
+            self.merge(conn, batch.incoming, now)
             _bury(conn, batch.dead, now)
             ends = ",".join(f"{span.lane}:{span.end}" for span in batch.spans)
             conn.execute("SELECT pg_notify('lily_applied', %s)", [ends])
@@ -112,18 +124,21 @@ class Ingest:
         """Do all the work and take it back: raises what a commit would raise."""
         with conn.transaction(force_rollback=True):
             bind_many(conn, sorted({i.tenant for i in incoming}))
-            self._merge(conn, Batch(uuid4(), [], list(incoming), []), now)
+            self.merge(conn, incoming, now)
 
-    def _merge(self, conn: psycopg.Connection, batch: Batch, now: datetime) -> None:
-        if not batch.incoming:
-            return
-        targets = self._targets(conn, batch.incoming)
+    def merge(self, conn: psycopg.Connection, incoming: Sequence[Incoming], now: datetime) -> Tally:
+        """Inside the caller's transaction, which is bound to the tenants."""
+        tally = Tally()
+        if not incoming:
+            return tally
+        targets = self._targets(conn, incoming)
         wanted: dict[Key, tuple[Lane, str]] = {}
         for key, name in targets:
             wanted.setdefault(key, (lane_of(name), name))
         known = assets.load(conn, wanted)
-        facts = self._decide(known, targets, batch, now)
+        facts = self._decide(known, targets, incoming, now, tally)
         self._write(conn, known, facts)
+        return tally
 
     def _targets(
         self, conn: psycopg.Connection, incoming: Sequence[Incoming]
@@ -149,26 +164,36 @@ class Ingest:
         self,
         known: Mapping[Key, Known],
         targets: Sequence[tuple[Key, str]],
-        batch: Batch,
+        incoming: Sequence[Incoming],
         now: datetime,
+        tally: Tally,
     ) -> dict[int, list[Fact]]:
-        contexts = {number: self._context(number, now) for number in {k[0] for k, _ in targets}}
+        contexts = {number: self.context(number, now) for number in {k[0] for k, _ in targets}}
         facts: dict[int, list[Fact]] = defaultdict(list)
-        fields: dict[tuple[int, UUID], list[Fact]] = defaultdict(list)
-        for incoming, (key, _) in zip(batch.incoming, targets, strict=True):
-            for fact in take(known[key], incoming.message, contexts[key[0]]):
+        fields: dict[tuple[int, UUID], list[Message]] = defaultdict(list)
+        for each, (key, _) in zip(incoming, targets, strict=True):
+            made = take(known[key], each.message, contexts[key[0]])
+            if not made:
+                tally.unchanged += 1
+            elif made[0].kind == "AssetCreated":
+                tally.created += 1
+            else:
+                tally.updated += 1
+            for fact in made:
                 asset = known[key].asset
-                if fact.kind == "AssetCreated" and asset and _is_quiet(asset):
-                    fields[key[0], asset.parent or asset.guid].append(fact)
+                if fact.kind == "AssetCreated" and asset and is_quiet(asset):
+                    fields[key[0], asset.parent or asset.guid].append(each.message)
                 else:
                     facts[key[0]].append(fact)
         for (tenant, parent), created in fields.items():
-            facts[tenant].append(_fields_created(parent, created, now))
+            name = created[0].seen.qualified_name
+            facts[tenant].append(fields_created(parent, created[0], name, len(created), now))
         return facts
 
-    def _context(self, number: int, now: datetime) -> Context:
+    def context(self, number: int, now: datetime) -> Context:
         tenant_id = self._tenant(number).id
 
+        @lru_cache(maxsize=4096)  # the fields of a table all ask for the same parent
         def resolve(name: str) -> UUID:
             return as_guid(name) or guid_of(tenant_id, name)
 
@@ -187,26 +212,30 @@ class Ingest:
             for link in made:
                 if link.guid is not None:
                     (quiet if link.kind == "FieldsCreated" else places)[link.guid] = link.position
+        created: list[Asset] = []
         changed: list[Asset] = []
         touched: list[Asset] = []
         for each in known.values():
             asset = each.asset
             if asset is None or not each.touched:
                 continue
+            is_new = asset.feed_position == 0
             place = places.get(asset.guid)
-            if place is None and asset.feed_position == 0:
+            if place is None and is_new:
                 place = quiet.get(asset.parent or asset.guid)
             if place is None:
                 touched.append(asset)
             else:
                 asset.feed_position = place
-                changed.append(asset)
+                (created if is_new else changed).append(asset)
+        if created:
+            assets.insert(conn, created)
         if changed:
             assets.save(conn, changed)
         assets.touch(conn, touched)
         assets.save_layers(conn, known.values())
         assets.save_aliases(conn, _new_aliases(known.values()))
-        _write_links(conn, links)
+        write_links(conn, links)
 
 
 def _advance(conn: psycopg.Connection, batch: Batch) -> bool:
@@ -237,26 +266,24 @@ def _bury(conn: psycopg.Connection, dead: Sequence[DeadLetter], now: datetime) -
         )  # fmt: skip
 
 
-def _write_links(conn: psycopg.Connection, links: Sequence[Link]) -> None:
+def write_links(conn: psycopg.Connection, links: Sequence[Link]) -> None:
     if not links:
         return
-    conn.execute(FACT_STAGING)
-    copy(conn, FACT_COPY, map(msgspec.structs.astuple, links))
-    conn.execute(FACT_INSERT)
+    through(conn, LINKS, links, msgspec.structs.astuple)
     for link in {link.tenant: link for link in links}.values():
         feed.move_head(conn, link)
 
 
-def _is_quiet(asset: Asset) -> bool:
+def is_quiet(asset: Asset) -> bool:
     """Untagged first creations of fields are counted per parent, not told one by one."""
     return asset.lane == "fields" and not asset.tags and asset.deleted_by is None
 
 
-def _fields_created(parent: UUID, created: Sequence[Fact], now: datetime) -> Fact:
-    first = created[0]
+def fields_created(parent: UUID, first: Message, name: str, count: int, now: datetime) -> Fact:
+    """One fact for the fields of a parent that came together."""
     return Fact(
         kind="FieldsCreated", at=now, by=first.by, cause=first.cause, guid=parent,
-        qualified_name=first.qualified_name.rpartition("#")[0], after={"count": len(created)},
+        qualified_name=name.rpartition("#")[0], after={"count": count},
         traceparent=first.traceparent,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from lily.assets.model import COLUMNS
-from lily.store.assets import MERGE
+from lily.store.assets import CHANGED
 from lily.store.database import Unit
 from lily.store.migrate import migrate
 from lily.types import Tenant
@@ -19,7 +19,7 @@ _COLUMNS = ", ".join((*COLUMNS, "search"))
 PATH = "-c search_path=lily,pg_temp -c jit=off"
 
 SPARE = f"CREATE UNLOGGED TABLE spare AS SELECT {_COLUMNS} FROM asset WHERE lane = 'core'"
-ONE = MERGE.replace("FROM batch_asset", "FROM spare AS batch_asset WHERE guid = %s")
+ONE = CHANGED.use.replace("FROM batch_asset", "FROM spare AS batch_asset WHERE guid = %s")
 APPEND = (
     'INSERT INTO log (lane, "offset", tenant, key, value)'
     " VALUES ('core', nextval('log_core_offset'), 1, %s, %s)"
@@ -96,7 +96,7 @@ def _merge(conn: psycopg.Connection, guids: Sequence[UUID]) -> float:
         with conn.transaction():
             with cur.copy(f"COPY batch_asset ({_COLUMNS}) FROM STDIN") as copy:
                 copy.write(rows)
-            cur.execute(MERGE.encode())
+            cur.execute(CHANGED.use)
         spent = time.perf_counter() - began
         cur.execute("TRUNCATE batch_asset")
     return spent
