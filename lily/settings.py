@@ -60,6 +60,17 @@ class Settings(BaseSettings):
     log_keep_hours: float = Field(
         168, ge=0, description="How long applied observations stay in the log."
     )
+    lake: str = Field(
+        "file:",
+        description="Where the lake's files are: `file:` is a folder under home; or `file:///…`,"
+        " `s3://…`; `off` archives nothing.",
+    )
+    lake_snapshot_days: float = Field(
+        7, gt=0, description="How long the lake can be read as it was."
+    )
+    lake_observation_days: float = Field(
+        365, gt=0, description="How long the lake keeps raw observations."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="debug, info, warning or error."
     )

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lily.clock import Clock, SystemClock
 from lily.errors import Unavailable
@@ -14,7 +15,7 @@ from lily.identity.verifier import Verifier
 from lily.log.appender import Appender
 from lily.log.applied import Applied
 from lily.settings import Settings
-from lily.store import seal, tenants
+from lily.store import archive, seal, tenants
 from lily.store.database import Database, Role
 from lily.store.embedded import Server
 from lily.store.idempotency import Answers
@@ -26,6 +27,9 @@ from lily.store.seal import Seal
 from lily.store.sessions import Sessions, Terms
 from lily.store.tokens import Directory
 from lily.store.wakeups import Wakeups
+
+if TYPE_CHECKING:
+    from lily.lake.cell import CellLake
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,22 @@ def save(settings: Settings, path: Path) -> None:
 def reopen(path: str, role: Role) -> Core:
     """The same wiring again, in a process that Spark started."""
     return core(Settings.model_validate_json(Path(path).read_text()), role, pool=2)
+
+
+def lake(core: Core, cell: str) -> "CellLake":
+    """The lake of a cell: its catalog in the cell's database, its files apart from all others'."""
+    from lily.lake.cell import CellLake  # heavy, and most processes never need it
+
+    if core.settings.lake == "off":
+        raise Unavailable("There is no lake: LILY_LAKE is off.")
+    return CellLake(archive.catalog_url(core.database, cell), warehouse(core.settings, cell))
+
+
+def warehouse(settings: Settings, cell: str) -> str:
+    """The folder of a cell's files."""
+    under_home = settings.lake in ("file:", "")
+    base = (settings.home / "lake").as_uri() if under_home else settings.lake.rstrip("/")
+    return f"{base}/{cell}"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from lily.cli import asset, dead, tenant, token, user
+from lily.cli import asset, dead, lake, tenant, token, user
 from lily.cli.bench import bench_app
 from lily.cli.doctor import doctor
 from lily.cli.failures import FAILED, Failure
@@ -22,6 +22,7 @@ COMMANDS = (up, serve, pipeline, work, migrate, search, watch, ingest, plugins, 
 GROUPS = {
     "asset": asset.app,
     "dead": dead.app,
+    "lake": lake.app,
     "token": token.app,
     "tenant": tenant.app,
     "user": user.app,

@@ -15,6 +15,7 @@ Scope = Literal[
     "dead:replay",
     "connections:read",
     "connections:manage",
+    "lake:read",
     "users:manage",
     "tokens:own",
     "tenants:manage",
@@ -33,6 +34,7 @@ _STEWARD: frozenset[Scope] = _EDITOR | {
     "dead:read",
     "dead:replay",
     "connections:read",
+    "lake:read",
 }
 
 ROLES: Mapping[Role, frozenset[Scope]] = {

@@ -89,14 +89,25 @@ def read(
     return conn.execute(READ, [lane, after, upto, limit]).fetchall()
 
 
-def trim(conn: psycopg.Connection, lane: Lane, keep_hours: float, chunk: int = 20_000) -> int:
-    """Forget a chunk of what was applied long ago; returns how many rows went."""
+def trim(
+    conn: psycopg.Connection,
+    lane: Lane,
+    keep_hours: float,
+    chunk: int = 20_000,
+    unarchived: bool = False,
+) -> int:
+    """Forget a chunk of what was applied long ago; returns how many rows went.
+
+    What the lake has not archived yet stays, unless there is no lake.
+    """
     done = conn.execute(
         'DELETE FROM log WHERE lane = %(lane)s AND "offset" IN ('
-        ' SELECT l."offset" FROM log l, applied a WHERE l.lane = %(lane)s AND a.lane = %(lane)s'
-        ' AND l."offset" <= a.position AND l.at < now() - make_interval(secs => %(age)s)'
+        ' SELECT l."offset" FROM log l, applied a, archived r'
+        " WHERE l.lane = %(lane)s AND a.lane = %(lane)s AND r.lane = %(lane)s"
+        ' AND l."offset" <= a.position AND (%(unarchived)s OR l."offset" <= r.position)'
+        " AND l.at < now() - make_interval(secs => %(age)s)"
         ' ORDER BY l."offset" LIMIT %(chunk)s)',
-        {"lane": lane, "age": keep_hours * 3600, "chunk": chunk},
+        {"lane": lane, "age": keep_hours * 3600, "chunk": chunk, "unarchived": unarchived},
     )
     return done.rowcount
 

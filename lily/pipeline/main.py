@@ -78,7 +78,9 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
         logger(__name__).info("pipeline is warm", seconds=round(warmed, 1))
         queries = [query]
         if core.settings.lake != "off":
-            queries.append(lake.start(spark, stage, _fresh_checkpoint(home / "checkpoints" / "lake")))
+            queries.append(
+                lake.start(spark, stage, _fresh_checkpoint(home / "checkpoints" / "lake"))
+            )
         _follow(queries, job, core, stop, me)
         _finish(query, job)
         stage.finish(BATCH_LIMIT)
@@ -114,9 +116,7 @@ def _applied(core: Core, offset: int) -> bool:
         return positions.applied(conn)["core"] >= offset
 
 
-def _follow(
-    queries: list[StreamingQuery], job: Job, core: Core, stop: Event, me: Presence
-) -> None:
+def _follow(queries: list[StreamingQuery], job: Job, core: Core, stop: Event, me: Presence) -> None:
     beat = 0
     while not stop.wait(BEAT):
         for query in queries:

@@ -108,10 +108,32 @@ def test_the_log_forgets_only_what_was_applied_long_ago(
         conn.execute("UPDATE applied SET position = 1000000 WHERE lane = 'core'")
     try:
         trim.work(system, Event())
-        with system.database.cell("home") as conn:
-            assert conn.execute(count, [tenant.number]).fetchone() == (1,)
         trim.work(at_once, Event())
         with system.database.cell("home") as conn:
+            assert conn.execute(count, [tenant.number]).fetchone() == (1,), "not in the lake yet"
+            conn.execute("UPDATE archived SET position = 1000000 WHERE lane = 'core'")
+        trim.work(at_once, Event())
+        with system.database.cell("home") as conn:
+            assert conn.execute(count, [tenant.number]).fetchone() == (0,)
+    finally:
+        with system.database.cell("home") as conn:
+            assert before is not None
+            conn.execute("UPDATE applied SET position = %s WHERE lane = 'core'", [before[0]])
+            conn.execute("UPDATE archived SET position = 0 WHERE lane = 'core'")
+
+
+def test_without_a_lake_the_log_forgets_what_was_applied(
+    core: Core, system: Core, tenant: Tenant
+) -> None:
+    append(core, tenant, AssetSeen(qualified_name="trimmed"))
+    changed = {"log_keep_hours": 0, "lake": "off"}
+    with system.database.cell("home") as conn:
+        before = conn.execute("SELECT position FROM applied WHERE lane = 'core'").fetchone()
+        conn.execute("UPDATE applied SET position = 1000000 WHERE lane = 'core'")
+    try:
+        trim.work(replace(system, settings=system.settings.model_copy(update=changed)), Event())
+        with system.database.cell("home") as conn:
+            count = "SELECT count(*) FROM log WHERE tenant = %s"
             assert conn.execute(count, [tenant.number]).fetchone() == (0,)
     finally:
         with system.database.cell("home") as conn:

@@ -1,0 +1,123 @@
+"""The lake of one cell: an Iceberg catalog in the cell's own database, and its tables.
+
+What a table already holds is written in the summary of its snapshots. A commit either has the
+rows together with their position, or neither; so whoever goes on from there neither loses nor
+doubles anything.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from sqlalchemy.exc import DatabaseError
+
+from lily.errors import Unavailable
+from lily.lake.tables import Layout
+
+CATALOG = "lake"
+NAMESPACE = "lily"
+POSITION = "lily.position"
+PROPERTIES = {
+    "format-version": "2",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+    "commit.manifest-merge.enabled": "true",
+    # A commit that lost a race must look again at what the table holds by then.
+    "commit.retry.num-retries": "0",
+}
+
+Position = dict[str, int]
+Rows = Sequence[Sequence[Any]]
+
+
+class CellLake:
+    """Reads and writes the tables; only one writer should be active, a second one loses."""
+
+    def __init__(self, url: str, warehouse: str) -> None:
+        self._url = url
+        self._warehouse = warehouse
+        self._catalog: Catalog | None = None
+
+    def find(self, name: str) -> Table | None:
+        """The table as it is now; None before the first row was written."""
+        try:
+            return self.catalog().load_table((NAMESPACE, name))
+        except NoSuchTableError:
+            return None
+        except DatabaseError as cause:
+            raise Unavailable("The lake's catalog cannot be reached.") from cause
+
+    def table(self, layout: Layout) -> Table:
+        """The table as it is now, made if need be."""
+        return self.find(layout.name) or self._make(layout)
+
+    def catalog(self) -> Catalog:
+        if self._catalog is None:
+            self._catalog = load_catalog(
+                CATALOG,
+                type="sql",
+                uri=self._url,
+                warehouse=self._warehouse,
+                init_catalog_tables="false",
+                pool_pre_ping="true",
+            )
+        return self._catalog
+
+    def close(self) -> None:
+        if self._catalog is not None:
+            self._catalog.close()
+
+    def _make(self, layout: Layout) -> Table:
+        with suppress(NamespaceAlreadyExistsError):
+            self.catalog().create_namespace(NAMESPACE)
+        return self.catalog().create_table_if_not_exists(
+            (NAMESPACE, layout.name),
+            schema=layout.schema,
+            partition_spec=layout.spec,
+            properties=PROPERTIES,
+        )
+
+
+def append(table: Table, rows: Rows, position: Position) -> None:
+    """Add rows and say in the same commit how far the table now goes."""
+    table.append(arrow(table, rows), snapshot_properties=marked(position))
+
+
+def written(table: Table, rows: Rows) -> list[DataFile]:
+    """Files with these rows that belong to no snapshot yet."""
+    return list(_dataframe_to_data_files(table.metadata, arrow(table, rows), table.io))
+
+
+def arrow(table: Table, rows: Rows) -> pa.Table:
+    """Rows in the order of the table's columns."""
+    schema = table.schema().as_arrow()
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def marked(position: Mapping[str, int]) -> dict[str, str]:
+    return {POSITION: msgspec.json.encode(position, order="sorted").decode()}
+
+
+def position_of(table: Table) -> Position:
+    """How far the table goes: from the newest snapshot that says so.
+
+    A snapshot made by somebody else's upkeep says nothing and adds nothing.
+    """
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        said = snapshot.summary.get(POSITION) if snapshot.summary else None
+        if said is not None:
+            return msgspec.json.decode(said, type=Position)
+        parent = snapshot.parent_snapshot_id
+        snapshot = table.snapshot_by_id(parent) if parent is not None else None
+    return {}

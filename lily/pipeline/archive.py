@@ -1,0 +1,192 @@
+"""The way of one cell's rows into its own lake, by position: plain Python, without Spark."""
+
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from lily import wiring
+from lily.errors import Fenced
+from lily.store import archive, past, positions, slices
+from lily.types import LANES
+from lily.wiring import Core
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+    from lily.lake.cell import CellLake, Position
+    from lily.lake.tables import Layout
+    from lily.lake.upkeep import Done
+
+ROWS = 50_000  # in one commit
+LATEST_EVERY = 300.0
+
+Source = Callable[["Position"], tuple[list[tuple[object, ...]], "Position"]]
+
+
+class CellArchive:
+    """The way of one cell's rows into its own lake."""
+
+    def __init__(self, core: Core, cell: str) -> None:
+        self._core = core
+        self._cell = cell
+        self._lake: CellLake | None = None
+        self._reached: dict[str, Position] = {}
+        self._due: float | None = None  # when the latest assets may be written again
+
+    @property
+    def lake(self) -> "CellLake":
+        if self._lake is None:
+            self._lake = wiring.lake(self._core, self._cell)
+        return self._lake
+
+    def close(self) -> None:
+        if self._lake is not None:
+            self._lake.close()
+
+    def catch_up(self, until: float = float("inf"), latest: bool = False) -> None:
+        """Archive what is new. `latest` refreshes the tables of latest assets at once."""
+        try:
+            tenants = self._tenants()
+            with self._core.database.cell(self._cell, tenants) as conn:
+                heads, applied = archive.heads(conn, tenants), positions.applied(conn)
+            if not self._is_level(heads, {lane: applied[lane] for lane in LANES}):
+                self._archive(tenants, heads, until)
+                self._refresh(tenants, heads, latest)
+            with self._core.database.cell(self._cell) as conn:
+                archive.mark_archived(conn, self._reached.get("observations", {}))
+        except BaseException:
+            self._reached.clear()  # ask the tables again how far they go
+            raise
+
+    def upkeep(self) -> "list[Done]":
+        from lily.lake.upkeep import Rules, upkeep
+
+        settings = self._core.settings
+        rules = Rules(settings.lake_snapshot_days, settings.lake_observation_days)
+        done = upkeep(self.lake, self._core.clock.now(), rules)
+        self._reached.clear()
+        return done
+
+    def _tenants(self) -> list[int]:
+        return [each.number for each in self._core.database.tenants() if each.cell == self._cell]
+
+    def _is_level(self, heads: dict[int, int], applied: "Position") -> bool:
+        """Whether every table has everything, as far as this process remembers."""
+        feeds = {str(tenant): head for tenant, head in heads.items()}
+        wanted = {"observations": applied, "facts": feeds, "assets_history": feeds,
+                  "assets": {**applied, **feeds}, "tags": {**applied, **feeds}}  # fmt: skip
+        return all(self._reached.get(name) == position for name, position in wanted.items())
+
+    def _archive(self, tenants: list[int], heads: dict[int, int], until: float) -> None:
+        from lily.lake.tables import FACTS, HISTORY, OBSERVATIONS
+
+        database = self._core.database
+
+        def observations(start: "Position") -> tuple[list[tuple[object, ...]], "Position"]:
+            with database.cell(self._cell) as conn:
+                return archive.log_after(conn, start, ROWS)
+
+        def facts(start: "Position") -> tuple[list[tuple[object, ...]], "Position"]:
+            with database.cell(self._cell, tenants) as conn:
+                return archive.facts_after(conn, start, heads, ROWS)
+
+        def versions(start: "Position") -> tuple[list[tuple[object, ...]], "Position"]:
+            return self._versions(start, heads)
+
+        self._append(OBSERVATIONS, observations, until)
+        self._append(FACTS, facts, until)
+        self._append(HISTORY, versions, until)
+
+    def _append(self, layout: "Layout", source: Source, until: float) -> None:
+        """Commit after commit, until the source has no more or the time is up."""
+        from lily.lake.cell import append, position_of
+
+        table: Table | None = None
+        if layout.name not in self._reached:
+            table = self.lake.table(layout)
+            self._reached[layout.name] = position_of(table)
+        while monotonic() < until:
+            rows, end = source(self._reached[layout.name])
+            if rows:
+                table = table or self._expected(layout)
+                append(table, rows, end)
+            if end == self._reached[layout.name]:
+                return
+            self._reached[layout.name] = end
+
+    def _expected(self, layout: "Layout") -> "Table":
+        """The table, if it still is where this process remembers it."""
+        from lily.lake.cell import position_of
+
+        table = self.lake.table(layout)
+        found, remembered = position_of(table), self._reached[layout.name]
+        if any(remembered.get(name, 0) < reached for name, reached in found.items()):
+            raise Fenced(f"another process has written the lake's {layout.name}")
+        return table
+
+    def _versions(
+        self, start: "Position", heads: dict[int, int]
+    ) -> tuple[list[tuple[object, ...]], "Position"]:
+        from lily.lake.read import first_versions
+
+        end = dict(start)
+        found: list[tuple[object, ...]] = []
+        for tenant, head in sorted(heads.items()):
+            after = start.get(str(tenant), 0)
+            if head <= after or len(found) >= ROWS:
+                continue
+            knows = partial(first_versions, self.lake, tenant)
+            with self._core.database.frozen(self._cell, [tenant]) as conn:
+                rows, reached = past.versions_after(conn, tenant, after, head, knows)
+            found += rows
+            end[str(tenant)] = reached
+        return found, end
+
+    def _refresh(self, tenants: list[int], heads: dict[int, int], at_once: bool) -> None:
+        """Replace the slices of the latest assets and tags that have changed."""
+        from lily.lake.cell import position_of, written
+        from lily.lake.latest import digests_of, replace
+        from lily.lake.tables import ASSETS, TAGS
+
+        if not at_once and self._due is not None and monotonic() < self._due:
+            return
+        assets, tags = self.lake.table(ASSETS), self.lake.table(TAGS)
+        if self._due is None:
+            self._due = monotonic() + self._rest(assets)
+        if not at_once and monotonic() < self._due:
+            return
+        began = monotonic()
+        with self._core.database.frozen(self._cell, tenants) as conn:
+            feeds = {str(tenant): head for tenant, head in archive.heads(conn, tenants).items()}
+            applied = positions.applied(conn)
+            position: Position = feeds | {lane: applied[lane] for lane in LANES}
+            if position_of(assets) != position or position_of(tags) != position:
+                now = slices.digests(conn, tenants)
+                before, tagged = digests_of(assets), digests_of(tags)
+                changed = {
+                    each
+                    for each in {*now, *before, *tagged}
+                    if now.get(each) != before.get(each) or now.get(each) != tagged.get(each)
+                }
+                asset_files: list[DataFile] = []
+                tag_files: list[DataFile] = []
+                for each in sorted(changed & set(now)):
+                    for rows in slices.rows_of(conn, tenants, each):
+                        asset_files += written(assets, rows)
+                        if labels := slices.tags_of(rows):
+                            tag_files += written(tags, labels)
+                replace(assets, changed, asset_files, now, position)
+                replace(tags, changed, tag_files, now, position)
+        self._reached["assets"] = self._reached["tags"] = position
+        # Not too often: a slice is written whole, however little of it has changed.
+        self._due = monotonic() + max(LATEST_EVERY, 10 * (monotonic() - began))
+
+    def _rest(self, table: "Table") -> float:
+        """Seconds until the latest assets are due, when another process wrote them last."""
+        snapshot = table.current_snapshot()
+        if snapshot is None:
+            return 0.0
+        age = self._core.clock.now().timestamp() - snapshot.timestamp_ms / 1000
+        return max(0.0, min(LATEST_EVERY, LATEST_EVERY - age))

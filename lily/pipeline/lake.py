@@ -1,0 +1,78 @@
+"""The lake stage: every half minute, what the store has gained goes into the Iceberg tables.
+
+Spark only keeps the time. The stage asks the store by position, and each table says itself how
+far it goes, so it may die at any point and go on where the last commit ended.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Event, Lock
+from time import monotonic
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lily.pipeline.archive import CellArchive
+from lily.telemetry import LOOP_FAILURES, logger
+from lily.wiring import Core
+
+EVERY = "30 seconds"
+BUDGET = 10.0  # seconds of work a tick: the ingest job lives in the same process
+UPKEEP_EVERY = 3600.0
+FIRST_UPKEEP = 600.0
+
+
+def start(spark: SparkSession, stage: "LakeStage", checkpoint: Path) -> StreamingQuery:
+    """A query that does nothing but call the stage; it costs no process of its own."""
+    ticks = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
+    return (
+        ticks.writeStream.foreachBatch(stage.tick)
+        .trigger(processingTime=EVERY)
+        .option("checkpointLocation", str(checkpoint))
+        .start()
+    )
+
+
+class LakeStage:
+    """Archives all cells. A lake that fails is tried again with the next tick."""
+
+    def __init__(self, core: Core, stop: Event) -> None:
+        self._core = core
+        self._stop = stop
+        self._cells: dict[str, CellArchive] = {}
+        self._upkeep_at = monotonic() + FIRST_UPKEEP
+        self.busy = Lock()
+
+    def tick(self, _: DataFrame, __: int) -> None:
+        with self.busy:
+            began = monotonic()
+            self._safely(lambda: self._archive_all(began + BUDGET))
+            if monotonic() > self._upkeep_at and not self._stop.is_set():
+                self._upkeep_at = monotonic() + UPKEEP_EVERY
+                for each in self._cells.values():
+                    self._safely(each.upkeep)
+
+    def finish(self, seconds: float) -> None:
+        """Let a commit under way end, and begin no other."""
+        self.busy.acquire(timeout=seconds)
+
+    def close(self) -> None:
+        for each in self._cells.values():
+            each.close()
+
+    def _archive_all(self, until: float) -> None:
+        for cell in self._core.database.cells():
+            if not self._stop.is_set():
+                self._archive(cell, until)
+
+    def _archive(self, cell: str, until: float) -> None:
+        if cell not in self._cells:
+            self._cells[cell] = CellArchive(self._core, cell)
+        self._safely(lambda: self._cells[cell].catch_up(until))
+
+    def _safely(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception as cause:  # noqa: BLE001  a broken lake must not stop the ingest
+            LOOP_FAILURES.labels("lake").inc()
+            logger(__name__).error("lake stage failed", reason=str(cause), exc_info=True)
