@@ -52,6 +52,9 @@ class Settings(BaseSettings):
         None, description="Token that the command line sends instead of logging in."
     )
     body_limit: int = Field(5_000_000, ge=1024, description="Largest request body in bytes.")
+    bulk_limit: int = Field(
+        50_000_000_000, ge=1024, description="Largest file of assets in bytes, unpacked."
+    )
     wait_limit: float = Field(
         10.0, gt=0, description="Seconds a POST waits for its own write before answering 202."
     )

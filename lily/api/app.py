@@ -22,6 +22,7 @@ from lily.api.rest import (
     assets,
     audit,
     auth,
+    bulk,
     changes,
     connections,
     dead,
@@ -55,6 +56,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     audit.router,
     changes.router,
     search.router,
+    bulk.router,
     assets.router,
     documents.router,
     schemas.router,
@@ -75,6 +77,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     for router in ROUTERS:
         app.router.routes.extend(router.routes)
+    app.router.routes.append(bulk.ROUTE)
     app.router.routes.extend(hot.ROUTES)
     app.state.templates = {
         route.endpoint: route.path for route in app.routes if isinstance(route, Route)

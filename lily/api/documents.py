@@ -5,12 +5,14 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from lily.api import documents_examples as examples
 from lily.api.bodies import Document, described
 from lily.api.deps import AssetKey, ServicesDep, requires
 from lily.api.intake import Outcome, submit
+from lily.api.jobs import documents_job
 from lily.api.rest.assets import EditsDep, json, who_of
 from lily.assets import dialects, wanted
 from lily.assets.dialects import Json
@@ -111,15 +113,16 @@ async def ingest_nested(body: Document, caller: Ingester, services: ServicesDep)
     "/lily/v1/metadata/bulk",
     responses=examples.answer(examples.BULK_PROCESSED),
     openapi_extra=described({"metadata": [examples.NESTED]}),
-    summary="The same for at most 1000 at a time",
+    summary="The same for many; more than 1000 become a job",
 )
 async def ingest_bulk(body: Document, caller: Ingester, services: ServicesDep) -> Response:
     items = body.get("metadata")
     if not isinstance(items, list) or not items:
         raise Invalid("is missing; give a list with at least one item", "metadata")
     if len(items) > MOST:
-        raise Invalid(f"has {len(items)} items; send at most {MOST} at a time", "metadata")
-    outcomes = await _nested(services, caller, items, lambda index: f"metadata[{index}]")
+        folded = [document for document, _ in _folded(services, caller, items, _item_of)]
+        return await run_in_threadpool(documents_job, services, caller, folded)
+    outcomes = await _nested(services, caller, items, _item_of)
     return _answer(outcomes, examples.BULK_PROCESSED)
 
 
@@ -137,6 +140,25 @@ async def _nested(
     services: Services, caller: Caller, items: Sequence[object], where: Callable[[int], str]
 ) -> list[Outcome]:
     """All items, or none when one of them is invalid; several keys of an asset go together."""
+    made = _folded(services, caller, items, where)
+    folded, ordered = [document for document, _ in made], [numbers for _, numbers in made]
+    outcomes = await submit(services, caller, folded)
+    refused = [
+        error
+        for group, outcome in zip(ordered, outcomes, strict=True)
+        if outcome.status == "rejected"
+        for index in group
+        for error in _placed(where(index), outcome.errors)
+    ]
+    if refused:
+        raise Invalid(refused)
+    return outcomes
+
+
+def _folded(
+    services: Services, caller: Caller, items: Sequence[object], where: Callable[[int], str]
+) -> list[tuple[Json, list[int]]]:
+    """One document an asset, with the numbers of the items that it is made of."""
     now = services.core.clock.now()
     groups: dict[tuple[str, str], list[tuple[datetime, int, Json]]] = {}
     wrong: list[FieldError] = []
@@ -149,18 +171,14 @@ async def _nested(
     if wrong:
         raise Invalid(wrong)
     ordered = [sorted(group, key=lambda each: each[:2]) for group in groups.values()]
-    folded = [dialects.fold([document for _, _, document in group]) for group in ordered]
-    outcomes = await submit(services, caller, folded)
-    refused = [
-        error
-        for group, outcome in zip(ordered, outcomes, strict=True)
-        if outcome.status == "rejected"
-        for _, index, _ in group
-        for error in _placed(where(index), outcome.errors)
+    return [
+        (dialects.fold([document for _, _, document in group]), [index for _, index, _ in group])
+        for group in ordered
     ]
-    if refused:
-        raise Invalid(refused)
-    return outcomes
+
+
+def _item_of(index: int) -> str:
+    return f"metadata[{index}]"
 
 
 def _stated(item: object, tenant: Tenant, now: datetime) -> tuple[tuple[str, str], datetime, Json]:

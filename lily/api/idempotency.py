@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lily.api.deps import authenticated
-from lily.api.limits import read, replay
+from lily.api.limits import is_streamed, read, replay
 from lily.api.problems import problem_response
 from lily.errors import Conflict, Invalid, LilyError
 from lily.store.idempotency import Answer, Answers, Earlier
@@ -33,7 +33,7 @@ class Idempotency:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         key = None
-        if scope["type"] == "http" and scope["method"] == "POST":
+        if scope["type"] == "http" and scope["method"] == "POST" and not is_streamed(scope):
             key = Headers(scope=scope).get("idempotency-key")
         caller = await _known(Request(scope)) if key is not None else None
         if key is None or caller is None:

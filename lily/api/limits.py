@@ -8,6 +8,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lily.api.problems import problem_response
 from lily.errors import LilyError, TooLarge, Unreadable
 
+BULK_PATH = "/api/v1/metadata/bulk"
+
+
+def is_streamed(scope: Scope) -> bool:
+    """Whether the route itself takes the body, piece by piece, without a limit of ours."""
+    return bool(scope["path"] == BULK_PATH and scope["method"] == "POST")
+
 
 class Bodies:
     """Reads the body before the application does; what is over the limit is not read on."""
@@ -18,7 +25,7 @@ class Bodies:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope) if scope["type"] == "http" else None
-        if headers is None or not _has_body(headers):
+        if headers is None or not _has_body(headers) or is_streamed(scope):
             await self.app(scope, receive, send)
             return
         try:

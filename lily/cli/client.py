@@ -3,7 +3,7 @@
 import http.client
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from lily.cli import configured, home
@@ -80,6 +80,22 @@ class Client:
                 f"The API at {self.url} does not answer ({cause});"
                 " start it with `lily up`, or give its address with --url.",
                 UNREACHABLE,
+            ) from cause
+        finally:
+            link.close()
+
+    def upload(self, path: str, file: IO[bytes], size: int, **query: object) -> tuple[int, Any]:
+        """Send a file as the body, piece by piece."""
+        target = f"{self._base}{path}?{urlencode(query)}"
+        headers = self._headers(None, {"Content-Type": "application/octet-stream"})
+        link = self._kind(self._host, self._port, timeout=self._timeout)
+        try:
+            link.request("POST", target, file, {**headers, "Content-Length": str(size)})
+            answer = link.getresponse()
+            return answer.status, decoded(answer.read())
+        except http.client.HTTPException as cause:
+            raise Failure(
+                f"The API at {self.url} does not answer ({cause}).", UNREACHABLE
             ) from cause
         finally:
             link.close()

@@ -1,4 +1,4 @@
-"""`lily ingest`: a file of assets, in lists, with the outcome of each."""
+"""`lily ingest`: files of assets. Small ones go in lists, with the outcome of each at once."""
 
 import gzip
 import json
@@ -12,21 +12,26 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from lily.cli import options, show
+from lily.assets.records import Record, read
+from lily.cli import bulk, options, show
 from lily.cli.asset import ROUTE
 from lily.cli.client import Client, connect, sentence
 from lily.cli.failures import USAGE, Failure, from_status
-from lily.cli.records import Record, read
 
 LIST_LIMIT = 1000
 BYTE_LIMIT = 4_000_000
+SMALL = 1_000_000
 SHOWN = 20
 ITEM = re.compile(r"\[(\d+)\]\.?(.*)")
 
 
 def ingest(
     path: Annotated[
-        str, typer.Argument(metavar="FILE", help="JSON or NDJSON, .gz too; - is stdin.")
+        str,
+        typer.Argument(
+            metavar="FILE|DIR",
+            help="JSON, NDJSON, CSV, XLSX, XML or Parquet, .gz and .zst too; - is JSON on stdin.",
+        ),
     ],
     wait: Annotated[bool, typer.Option(help="Wait until what was sent is readable.")] = True,
     size: Annotated[
@@ -37,8 +42,16 @@ def ingest(
     token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Send a file of observations: a JSON array, one object, or an object a line."""
+    """Load a file of assets, or every file below a folder.
+
+    A file is a job that Spark loads. JSON up to 1 MB is sent in requests, which is quicker.
+    """
     client = connect(home, url, token)
+    if path != "-" and not _is_small(Path(path)):
+        jobs = bulk.send_files(client, bulk.files_in(Path(path)), wait, quiet=as_json)
+        show.answer(jobs, as_json, "\n".join(map(bulk.told, jobs)))
+        bulk.verdict(jobs)
+        return
     tally = Tally()
     with _opened(path) as file, _progress(path, quiet=as_json) as advance:
         for batch in batches(read(file), size, tally):
@@ -47,6 +60,14 @@ def ingest(
     show.answer(asdict(tally), as_json, tally.text())
     if tally.failed:
         raise Failure(f"{tally.failed} of {tally.read} were refused; correct them and send again.")
+
+
+def _is_small(path: Path) -> bool:
+    """Whether lists are the quicker way; what is not there is told by who opens it."""
+    if path.is_dir() or not path.exists():
+        return not path.is_dir()
+    names = path.name.removesuffix(".gz")
+    return names.endswith((".json", ".ndjson", ".jsonl")) and path.stat().st_size <= SMALL
 
 
 @dataclass

@@ -1,22 +1,92 @@
-"""`lily pipeline`: Spark, from the log into the store."""
+"""`lily pipeline`: Spark, from the log or from files into the store."""
+
+import os
+import subprocess
+import sys
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
 
 from lily.cli import configured, options
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lily.wiring import Core
+
+Stage = Literal["ingest", "bulk", "bulk-work"]
+NICENESS = 19
+POLL = 0.5
+PATIENCE = 20.0
+
 
 def pipeline(
+    stage: Annotated[
+        Stage,
+        typer.Option(
+            help="`ingest` applies the log; `bulk` waits for files and starts Spark for them;"
+            " `bulk-work` loads the files that wait and ends."
+        ),
+    ] = "ingest",
     home: options.Home = None,
     database: options.Database = None,
     parent: options.Parent = None,
 ) -> None:
-    """Run the Spark pipeline alone. A second one is fenced, so one too many does no harm."""
+    """Run one stage of the Spark pipeline. A second one is fenced, so one too many does no harm."""
     from lily.cli import role
 
     settings = configured.settings(home=home, database=database)
     stop = role.begin(settings, parent)
     core = role.connect(settings, "lily_system", stop)
     try:
-        from lily.pipeline.main import run
+        if stage == "ingest":
+            from lily.pipeline.main import run
 
-        run(core, stop)
+            run(core, stop)
+        elif stage == "bulk":
+            os.nice(NICENESS)
+            attend(core, stop, settings.home)
+        else:
+            from lily.pipeline.bulk import work
+
+            work(core, stop)
     finally:
         core.close()
+
+
+def attend(core: "Core", stop: Event, home: "Path") -> None:
+    """Wait for files; Spark runs in a process of its own, which ends when there are none."""
+    from uuid import uuid4
+
+    from lily.errors import LilyError
+    from lily.settings import child_environment
+    from lily.store.jobs import Board
+    from lily.store.presence import presence
+
+    board = Board(core.database, uuid4())
+    line = [sys.executable, "-m", "lily.cli", "pipeline", "--stage", "bulk-work"]
+    with presence(core, "bulk") as me:
+        while not stop.wait(POLL):
+            try:
+                if not board.waiting():
+                    continue
+            except LilyError:
+                continue
+            me.say(state="active")
+            line_of_home = [*line, "--home", str(home), "--parent", str(os.getpid())]
+            worker = subprocess.Popen(line_of_home, env=child_environment(core.settings))
+            while worker.poll() is None and not stop.wait(POLL):
+                pass
+            _end(worker)
+            me.say(state="waiting")
+
+
+def _end(worker: "subprocess.Popen[bytes]") -> None:
+    if worker.poll() is None:
+        worker.terminate()
+        try:
+            worker.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()

@@ -3,19 +3,24 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import getpid
 
 from lily.cli.supervisor import Program
 
 PATIENCE = {"serve": 15.0, "pipeline": 30.0, "work": 15.0}
+BULK = ("--stage", "bulk")
 
 
 def role(
-    command: str, env: Mapping[str, str], name: str = "", listener: socket.socket | None = None
+    command: str,
+    env: Mapping[str, str],
+    name: str = "",
+    listener: socket.socket | None = None,
+    more: Sequence[str] = (),
 ) -> Program:
     """One role in a process and session of its own, so that Ctrl-C reaches only the supervisor."""
-    line = [sys.executable, "-m", "lily.cli", command, "--parent", str(getpid())]
+    line = [sys.executable, "-m", "lily.cli", command, "--parent", str(getpid()), *more]
     passed: list[int] = []
     if listener is not None:
         passed.append(listener.fileno())

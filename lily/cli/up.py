@@ -118,6 +118,7 @@ class Up:
         env = child_environment(settings, PROMETHEUS_MULTIPROC_DIR=str(self._metrics_folder()))
         for command in ("pipeline", "work"):
             self._supervisor.add(programs.role(command, env))
+        self._supervisor.add(programs.role("pipeline", env, "bulk", more=programs.BULK))
         for program in programs.api(settings.api_processes, env, self._sock):
             self._api.append(self._supervisor.add(program).program.name)
         Thread(
@@ -149,7 +150,7 @@ class Up:
         if self._supervisor.pids():
             _say("Stopping: API, pipeline, workers, database. Ctrl-C again to hurry.")
         self._sock.close()
-        order = [self._api, ["pipeline"], ["work"], [postgres.NAME]]
+        order = [self._api, ["pipeline", "bulk"], ["work"], [postgres.NAME]]
         self._supervisor.shut_down(order, self._hurry)
         self._output.close()
         _say("Stopped.")

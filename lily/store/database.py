@@ -177,6 +177,11 @@ class Database:
             return self._pools[cell]
 
 
+def direct(database: Database, cell: str) -> psycopg.Connection:
+    """A connection of one's own, for who keeps temporary tables on it."""
+    return psycopg.connect(database.role_url(cell), autocommit=True, connect_timeout=5)
+
+
 TENANTS = "SELECT number, id, name, cell, isolation, state FROM tenant"
 
 PRIORITIES = (

@@ -85,6 +85,60 @@ def copy_and_merge(url: str, chunk: int, seconds: float) -> float:
     return done / spent
 
 
+def copy_rows(source: str, target: str, tenant: int, chunk: int) -> float:
+    """Rows per second of COPY and merge of a tenant's rows into an empty database."""
+    done, spent = 0, 0.0
+    with (
+        psycopg.connect(source, autocommit=True, options=PATH) as there,
+        psycopg.connect(target, autocommit=True, options=PATH) as here,
+    ):
+        here.execute("CREATE TEMP TABLE batch_asset (LIKE lily.asset) ON COMMIT DELETE ROWS")
+        wanted = f"COPY (SELECT {_COLUMNS} FROM asset WHERE tenant = %s) TO STDOUT"
+        with there.cursor().copy(wanted, [tenant]) as rows:
+            held: list[bytes] = []
+            for row in rows:
+                held.append(bytes(row))
+                if len(held) == chunk:
+                    spent += _poured(here, held)
+                    done, held = done + len(held), []
+        spent += _poured(here, held)
+    return (done + len(held)) / max(spent, 1e-9)
+
+
+def _poured(conn: psycopg.Connection, rows: Sequence[bytes]) -> float:
+    block = b"".join(rows)
+    began = time.perf_counter()
+    with conn.transaction(), conn.cursor() as cur:
+        with cur.copy(f"COPY batch_asset ({_COLUMNS}) FROM STDIN") as copy:
+            copy.write(block)
+        cur.execute(CHANGED.use.encode())
+    return time.perf_counter() - began
+
+
+def kinds(unit: Unit) -> dict[str, int]:
+    """How many living assets of each kind a tenant has."""
+    return dict(
+        unit.conn.execute(
+            "SELECT asset_type, count(*) FROM asset WHERE tenant = %s AND deleted_by IS NULL"
+            " GROUP BY 1",
+            [unit.tenant.number],
+        ).fetchall()
+    )
+
+
+def disk(url: str) -> int:
+    """Bytes of all assets with their indexes, and of the facts about them."""
+    with psycopg.connect(url, autocommit=True, options=PATH) as conn:
+        row = conn.execute(
+            "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c"
+            " JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = 'lily' AND c.relkind = 'r'"
+            " AND (c.relname LIKE 'asset%' OR c.relname = 'fact')"
+        ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 def _merge(conn: psycopg.Connection, guids: Sequence[UUID]) -> float:
     with conn.cursor() as cur:
         rows = b""

@@ -4,6 +4,43 @@ CREATE SCHEMA lily;
 
 ALTER SCHEMA lily OWNER TO lily_owner;
 
+CREATE FUNCTION lily.fields_waiting(container text, most integer) RETURNS bigint
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'lily', 'pg_temp'
+    AS $$
+  SELECT count(*)
+    FROM (SELECT x.tenant, x.key FROM log x, applied a
+           WHERE x.lane = 'fields' AND a.lane = 'fields' AND a.part = 0
+             AND x."offset" > a.position
+           ORDER BY x."offset" LIMIT most) l
+   WHERE l.tenant = lily.tenant() AND starts_with(l.key, container || '#')
+$$;
+
+ALTER FUNCTION lily.fields_waiting(container text, most integer) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.lanes_behind(most integer) RETURNS TABLE(lane text, "position" bigint, applied_at timestamp with time zone, newest timestamp with time zone, waiting bigint, oldest timestamp with time zone, own_newest timestamp with time zone, own_waiting bigint, own_oldest timestamp with time zone)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'lily', 'pg_temp'
+    AS $$
+  SELECT a.lane, a.position, a.at, a.observed, w.waiting, w.oldest,
+         n.newest, w.own_waiting, w.own_oldest
+    FROM applied a
+   CROSS JOIN LATERAL (
+     SELECT count(*) AS waiting, min(l.at) AS oldest,
+            count(*) FILTER (WHERE l.tenant = lily.tenant()) AS own_waiting,
+            min(l.at) FILTER (WHERE l.tenant = lily.tenant()) AS own_oldest
+       FROM (SELECT x.tenant, x.at FROM log x WHERE x.lane = a.lane AND x."offset" > a.position
+              ORDER BY x."offset" LIMIT most) l) w
+   CROSS JOIN LATERAL (
+     SELECT max(l.at) AS newest
+       FROM (SELECT x.tenant, x.at FROM log x WHERE x.lane = a.lane AND x."offset" <= a.position
+              ORDER BY x."offset" DESC LIMIT 10000) l
+      WHERE l.tenant = lily.tenant()) n
+   WHERE a.part = 0
+$$;
+
+ALTER FUNCTION lily.lanes_behind(most integer) OWNER TO lily_owner;
+
 CREATE FUNCTION lily.protect(name regclass) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -20,6 +57,19 @@ BEGIN
 END $$;
 
 ALTER FUNCTION lily.protect(name regclass) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.reserve_offsets(lines bigint, OUT core bigint, OUT fields bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'lily', 'pg_temp'
+    AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(7106407);  -- FENCE in log/postgres.py
+  core := nextval('log_core_offset');
+  fields := nextval('log_fields_offset');
+  PERFORM setval('log_core_offset', core + lines), setval('log_fields_offset', fields + lines);
+END $$;
+
+ALTER FUNCTION lily.reserve_offsets(lines bigint, OUT core bigint, OUT fields bigint) OWNER TO lily_owner;
 
 CREATE FUNCTION lily.search(wanted tsquery, exact tsquery, in_name tsquery, in_path tsquery, since timestamp with time zone, shown text, after_mode text, after_rank integer, after_name text, after_guid uuid, page integer, OUT mode text, OUT total integer, OUT total_is_exact boolean, OUT facets jsonb, OUT ranks integer[], OUT names text[], OUT guids uuid[]) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -208,6 +258,14 @@ CREATE TABLE lily.applied (
 );
 
 ALTER TABLE lily.applied OWNER TO lily_owner;
+
+CREATE TABLE lily.archived (
+    lane text NOT NULL,
+    "position" bigint DEFAULT 0 NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE lily.archived OWNER TO lily_owner;
 
 CREATE TABLE lily.asset (
     tenant integer NOT NULL,
@@ -634,6 +692,86 @@ ALTER TABLE ONLY lily.consumer FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.consumer OWNER TO lily_owner;
 
+CREATE TABLE lily.crawl_capture (
+    tenant integer NOT NULL,
+    connection uuid NOT NULL,
+    revision bigint NOT NULL,
+    plugin text NOT NULL,
+    options jsonb NOT NULL,
+    secrets bytea,
+    cursor jsonb,
+    worker uuid,
+    beat_at timestamp with time zone,
+    error text DEFAULT ''::text NOT NULL
+);
+
+ALTER TABLE ONLY lily.crawl_capture FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.crawl_capture OWNER TO lily_owner;
+
+CREATE TABLE lily.crawl_run (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    number bigint NOT NULL,
+    connection uuid NOT NULL,
+    state text NOT NULL,
+    cause text NOT NULL,
+    by text NOT NULL,
+    scope text,
+    attempt integer DEFAULT 0 NOT NULL,
+    not_before timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    beat_at timestamp with time zone,
+    worker uuid,
+    counts jsonb DEFAULT '{}'::jsonb NOT NULL,
+    cursor jsonb,
+    error text DEFAULT ''::text NOT NULL,
+    CONSTRAINT crawl_run_cause_check CHECK ((cause = ANY (ARRAY['schedule'::text, 'request'::text, 'capture'::text]))),
+    CONSTRAINT crawl_run_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'partial'::text, 'failed'::text, 'cancelled'::text])))
+);
+
+ALTER TABLE ONLY lily.crawl_run FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.crawl_run OWNER TO lily_owner;
+
+ALTER TABLE lily.crawl_run ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME lily.crawl_run_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE lily.crawl_seen (
+    tenant integer NOT NULL,
+    connection uuid NOT NULL,
+    guid uuid NOT NULL,
+    run bigint NOT NULL,
+    hash bytea NOT NULL,
+    qualified_name text NOT NULL
+)
+WITH (fillfactor='60');
+
+ALTER TABLE ONLY lily.crawl_seen FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.crawl_seen OWNER TO lily_owner;
+
+CREATE TABLE lily.crawl_state (
+    tenant integer NOT NULL,
+    connection uuid NOT NULL,
+    schedule text NOT NULL,
+    due_at timestamp with time zone,
+    pass bigint,
+    cursor jsonb
+);
+
+ALTER TABLE ONLY lily.crawl_state FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.crawl_state OWNER TO lily_owner;
+
 CREATE TABLE lily.dead_letter (
     tenant integer NOT NULL,
     id uuid NOT NULL,
@@ -699,6 +837,61 @@ CREATE TABLE lily.idempotency (
 ALTER TABLE ONLY lily.idempotency FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.idempotency OWNER TO lily_owner;
+
+CREATE TABLE lily.job (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    state text DEFAULT 'queued'::text NOT NULL,
+    stage text DEFAULT 'receiving'::text NOT NULL,
+    format text NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
+    bytes bigint DEFAULT 0 NOT NULL,
+    lines bigint,
+    by text NOT NULL,
+    traceparent text DEFAULT ''::text NOT NULL,
+    core_offset bigint DEFAULT 0 NOT NULL,
+    fields_offset bigint DEFAULT 0 NOT NULL,
+    reason text DEFAULT ''::text NOT NULL,
+    accepted_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone,
+    runner uuid,
+    beat_at timestamp with time zone,
+    CONSTRAINT job_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'running'::text, 'succeeded'::text, 'partial'::text, 'failed'::text, 'cancelled'::text])))
+);
+
+ALTER TABLE ONLY lily.job FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.job OWNER TO lily_owner;
+
+CREATE TABLE lily.job_chunk (
+    tenant integer NOT NULL,
+    job uuid NOT NULL,
+    lane text NOT NULL,
+    part integer NOT NULL,
+    chunk integer NOT NULL,
+    accepted integer DEFAULT 0 NOT NULL,
+    rejected integer DEFAULT 0 NOT NULL,
+    created integer DEFAULT 0 NOT NULL,
+    updated integer DEFAULT 0 NOT NULL,
+    unchanged integer DEFAULT 0 NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY lily.job_chunk FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.job_chunk OWNER TO lily_owner;
+
+CREATE TABLE lily.job_error (
+    tenant integer NOT NULL,
+    job uuid NOT NULL,
+    line bigint NOT NULL,
+    reason text NOT NULL
+);
+
+ALTER TABLE ONLY lily.job_error FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.job_error OWNER TO lily_owner;
 
 CREATE TABLE lily.log (
     lane text NOT NULL,
@@ -940,6 +1133,9 @@ ALTER TABLE ONLY lily.log ATTACH PARTITION lily.log_fields FOR VALUES IN ('field
 ALTER TABLE ONLY lily.applied
     ADD CONSTRAINT applied_pkey PRIMARY KEY (lane, part);
 
+ALTER TABLE ONLY lily.archived
+    ADD CONSTRAINT archived_pkey PRIMARY KEY (lane);
+
 ALTER TABLE ONLY lily.asset_alias
     ADD CONSTRAINT asset_alias_pkey PRIMARY KEY (tenant, alias);
 
@@ -985,6 +1181,18 @@ ALTER TABLE ONLY lily.connection
 ALTER TABLE ONLY lily.consumer
     ADD CONSTRAINT consumer_pkey PRIMARY KEY (name, tenant);
 
+ALTER TABLE ONLY lily.crawl_capture
+    ADD CONSTRAINT crawl_capture_pkey PRIMARY KEY (tenant, connection);
+
+ALTER TABLE ONLY lily.crawl_run
+    ADD CONSTRAINT crawl_run_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.crawl_seen
+    ADD CONSTRAINT crawl_seen_pkey PRIMARY KEY (tenant, connection, guid);
+
+ALTER TABLE ONLY lily.crawl_state
+    ADD CONSTRAINT crawl_state_pkey PRIMARY KEY (tenant, connection);
+
 ALTER TABLE ONLY lily.dead_letter
     ADD CONSTRAINT dead_letter_pkey PRIMARY KEY (tenant, id);
 
@@ -996,6 +1204,15 @@ ALTER TABLE ONLY lily.feed_head
 
 ALTER TABLE ONLY lily.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (tenant, subject, key);
+
+ALTER TABLE ONLY lily.job_chunk
+    ADD CONSTRAINT job_chunk_pkey PRIMARY KEY (tenant, job, lane, part, chunk);
+
+ALTER TABLE ONLY lily.job_error
+    ADD CONSTRAINT job_error_pkey PRIMARY KEY (tenant, job, line);
+
+ALTER TABLE ONLY lily.job
+    ADD CONSTRAINT job_pkey PRIMARY KEY (tenant, id);
 
 ALTER TABLE ONLY lily.log
     ADD CONSTRAINT log_pkey PRIMARY KEY (lane, "offset");
@@ -1143,6 +1360,12 @@ CREATE INDEX asset_fields_3_tenant_parent_guid_idx ON lily.asset_fields_3 USING 
 
 CREATE INDEX asset_fields_3_updated_at_idx ON lily.asset_fields_3 USING brin (updated_at);
 
+CREATE INDEX crawl_run_history ON lily.crawl_run USING btree (tenant, connection, number);
+
+CREATE UNIQUE INDEX crawl_run_one ON lily.crawl_run USING btree (tenant, connection) WHERE ((state = 'running'::text) AND (cause <> 'capture'::text));
+
+CREATE INDEX crawl_run_open ON lily.crawl_run USING btree (tenant, not_before) WHERE (state = ANY (ARRAY['queued'::text, 'running'::text]));
+
 CREATE UNIQUE INDEX dead_letter_cause ON lily.dead_letter USING btree (tenant, cause);
 
 CREATE INDEX dead_letter_state ON lily.dead_letter USING btree (tenant, state, at, id);
@@ -1150,6 +1373,10 @@ CREATE INDEX dead_letter_state ON lily.dead_letter USING btree (tenant, state, a
 CREATE INDEX fact_asset ON lily.fact USING btree (tenant, guid, "position") WHERE (guid IS NOT NULL);
 
 CREATE INDEX idempotency_at_idx ON lily.idempotency USING btree (at);
+
+CREATE INDEX job_newest ON lily.job USING btree (tenant, accepted_at DESC, id DESC);
+
+CREATE INDEX job_waiting ON lily.job USING btree (accepted_at) WHERE (state = ANY (ARRAY['queued'::text, 'running'::text]));
 
 CREATE INDEX login_failure_tenant_address_at_idx ON lily.login_failure USING btree (tenant, address, at);
 
@@ -1286,6 +1513,14 @@ CREATE POLICY app ON lily.connection TO lily_app USING ((tenant = ( SELECT lily.
 
 CREATE POLICY app ON lily.consumer TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
+CREATE POLICY app ON lily.crawl_capture TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.crawl_run TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.crawl_seen TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.crawl_state TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
 CREATE POLICY app ON lily.dead_letter TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.fact TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
@@ -1293,6 +1528,12 @@ CREATE POLICY app ON lily.fact TO lily_app USING ((tenant = ( SELECT lily.tenant
 CREATE POLICY app ON lily.feed_head TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.idempotency TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.job TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.job_chunk TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.job_error TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.login_failure TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
@@ -1332,6 +1573,14 @@ ALTER TABLE lily.connection ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.consumer ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE lily.crawl_capture ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.crawl_run ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.crawl_seen ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.crawl_state ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE lily.dead_letter ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.fact ENABLE ROW LEVEL SECURITY;
@@ -1339,6 +1588,12 @@ ALTER TABLE lily.fact ENABLE ROW LEVEL SECURITY;
 ALTER TABLE lily.feed_head ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.idempotency ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.job ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.job_chunk ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.job_error ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.login_failure ENABLE ROW LEVEL SECURITY;
 
@@ -1368,6 +1623,14 @@ CREATE POLICY owner ON lily.connection TO lily_owner USING (true) WITH CHECK (tr
 
 CREATE POLICY owner ON lily.consumer TO lily_owner USING (true) WITH CHECK (true);
 
+CREATE POLICY owner ON lily.crawl_capture TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.crawl_run TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.crawl_seen TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.crawl_state TO lily_owner USING (true) WITH CHECK (true);
+
 CREATE POLICY owner ON lily.dead_letter TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.fact TO lily_owner USING (true) WITH CHECK (true);
@@ -1375,6 +1638,12 @@ CREATE POLICY owner ON lily.fact TO lily_owner USING (true) WITH CHECK (true);
 CREATE POLICY owner ON lily.feed_head TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.idempotency TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.job TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.job_chunk TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.job_error TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.login_failure TO lily_owner USING (true) WITH CHECK (true);
 
@@ -1418,6 +1687,14 @@ CREATE POLICY system ON lily.connection TO lily_system USING ((tenant = ANY (( S
 
 CREATE POLICY system ON lily.consumer TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
+CREATE POLICY system ON lily.crawl_capture TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.crawl_run TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.crawl_seen TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.crawl_state TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
 CREATE POLICY system ON lily.dead_letter TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.fact TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
@@ -1425,6 +1702,12 @@ CREATE POLICY system ON lily.fact TO lily_system USING ((tenant = ANY (( SELECT 
 CREATE POLICY system ON lily.feed_head TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.idempotency TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.job TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.job_chunk TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.job_error TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.login_failure TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
@@ -1447,6 +1730,15 @@ ALTER TABLE lily.tombstone ENABLE ROW LEVEL SECURITY;
 GRANT USAGE ON SCHEMA lily TO lily_app;
 GRANT USAGE ON SCHEMA lily TO lily_system;
 
+REVOKE ALL ON FUNCTION lily.fields_waiting(container text, most integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION lily.fields_waiting(container text, most integer) TO lily_app;
+
+REVOKE ALL ON FUNCTION lily.lanes_behind(most integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION lily.lanes_behind(most integer) TO lily_app;
+
+REVOKE ALL ON FUNCTION lily.reserve_offsets(lines bigint, OUT core bigint, OUT fields bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION lily.reserve_offsets(lines bigint, OUT core bigint, OUT fields bigint) TO lily_system;
+
 REVOKE ALL ON FUNCTION lily.search(wanted tsquery, exact tsquery, in_name tsquery, in_path tsquery, since timestamp with time zone, shown text, after_mode text, after_rank integer, after_name text, after_guid uuid, page integer, OUT mode text, OUT total integer, OUT total_is_exact boolean, OUT facets jsonb, OUT ranks integer[], OUT names text[], OUT guids uuid[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION lily.search(wanted tsquery, exact tsquery, in_name tsquery, in_path tsquery, since timestamp with time zone, shown text, after_mode text, after_rank integer, after_name text, after_guid uuid, page integer, OUT mode text, OUT total integer, OUT total_is_exact boolean, OUT facets jsonb, OUT ranks integer[], OUT names text[], OUT guids uuid[]) TO lily_app;
 
@@ -1458,6 +1750,9 @@ REVOKE ALL ON FUNCTION lily.search_section(condition text, its_lane text, wanted
 
 GRANT SELECT ON TABLE lily.applied TO lily_app;
 GRANT SELECT,UPDATE ON TABLE lily.applied TO lily_system;
+
+GRANT SELECT ON TABLE lily.archived TO lily_app;
+GRANT SELECT,UPDATE ON TABLE lily.archived TO lily_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.asset TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.asset TO lily_system;
@@ -1477,6 +1772,17 @@ GRANT SELECT ON TABLE lily.connection TO lily_system;
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.consumer TO lily_app;
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.consumer TO lily_system;
 
+GRANT SELECT ON TABLE lily.crawl_capture TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.crawl_capture TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.crawl_run TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.crawl_run TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.crawl_seen TO lily_system;
+
+GRANT SELECT ON TABLE lily.crawl_state TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.crawl_state TO lily_system;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.dead_letter TO lily_app;
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.dead_letter TO lily_system;
 
@@ -1488,6 +1794,15 @@ GRANT SELECT,INSERT,UPDATE ON TABLE lily.feed_head TO lily_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.idempotency TO lily_app;
 GRANT SELECT,DELETE ON TABLE lily.idempotency TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.job TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.job TO lily_system;
+
+GRANT SELECT ON TABLE lily.job_chunk TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.job_chunk TO lily_system;
+
+GRANT SELECT ON TABLE lily.job_error TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.job_error TO lily_system;
 
 GRANT INSERT ON TABLE lily.log TO lily_app;
 GRANT SELECT,INSERT,DELETE ON TABLE lily.log TO lily_system;

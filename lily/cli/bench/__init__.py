@@ -104,6 +104,22 @@ def faults(
     _run(home, url, start, as_json, lambda where: measure(where, rounds, writers))
 
 
+@bench_app.command("estate")
+def whole_estate(
+    assets: Annotated[int, typer.Option(min=1000, help="How many assets.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="The same seed is the same estate.")] = 1,
+    compare: Annotated[bool, typer.Option(help="Measure the raw limit too.")] = True,
+    home: Home = None,
+    url: Url = None,
+    start: Start = False,
+    as_json: AsJson = False,
+) -> None:
+    """A whole estate from one file: rate, raw limit, and single POSTs meanwhile."""
+    from lily.cli.bench.bulk import measure
+
+    _run(home, url, start, as_json, lambda where: measure(where, assets, seed, compare))
+
+
 def _run(
     home: Path | None,
     url: str | None,

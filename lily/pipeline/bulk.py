@@ -1,0 +1,253 @@
+"""The bulk job: Spark reads the parts of a file, executors merge them chunk by chunk.
+
+Core assets of the whole file first, then fields. Each chunk is its own short transaction with its
+own guard, so a job that was killed goes on where it stopped.
+"""
+
+import errno
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lily import wiring
+from lily.assets.formats import Format
+from lily.errors import LilyError
+from lily.pipeline.hooks import HookCache, load_hooks
+from lily.pipeline.parts import Origin, chunks, convert
+from lily.pipeline.session import session
+from lily.store.bulk import Loader, Place
+from lily.store.database import direct
+from lily.store.ingest import Ingest
+from lily.store.jobs import Board, Job
+from lily.store.spool import PART, Folder, part_of, parts_of
+from lily.store.throttle import Throttle
+from lily.tags.effective import effective
+from lily.telemetry import logger
+from lily.types import LANES, Lane, Tenant
+from lily.wiring import Core, save
+
+IDLE = 60.0
+POLL = 0.5
+BEAT = 2.0
+SCHEMA = "part int, chunks int"
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What an executor has to know."""
+
+    settings: str
+    runner: UUID
+    lane: Lane
+    origin: Origin
+
+
+def work(core: Core, stop: Event, idle: float = IDLE) -> None:
+    """Do the jobs that wait, and end when there was none for a while."""
+    settings = core.settings.home / "run" / "bulk.json"
+    save(core.settings, settings)
+    runner = uuid4()
+    board = Board(core.database, runner)
+    spark = session(
+        core.settings.spark, core.settings.spark_memory, core.settings.home / "spark", "lily-bulk"
+    )
+    # A part is a task, and a record: it is read whole, and split where it is merged.
+    spark.conf.set("spark.sql.files.maxPartitionBytes", str(PART))
+    spark.conf.set("spark.sql.files.openCostInBytes", str(PART))
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1")
+    quiet = 0.0
+    try:
+        while not stop.is_set() and quiet < idle:
+            job = board.claim()
+            if job is None:
+                quiet = 0.0 if board.waiting() else quiet + POLL
+                stop.wait(POLL)
+                continue
+            quiet = 0.0
+            Run(core, board, spark, job, runner, str(settings), stop).run()
+    finally:
+        spark.stop()
+
+
+class Run:
+    """One job, from parts to the end."""
+
+    def __init__(
+        self,
+        core: Core,
+        board: Board,
+        spark: SparkSession,
+        job: Job,
+        runner: UUID,
+        settings: str,
+        stop: Event,
+    ) -> None:
+        self._core = core
+        self._board = board
+        self._spark = spark
+        self._job = job
+        self._runner = runner
+        self._settings = settings
+        self._stop = stop
+        self._tenant: Tenant = core.database.tenant(job.tenant)
+        self._folder = Folder(core.settings.home / "spool", job.id)
+        self._lost = Event()
+
+    def run(self) -> None:
+        job, cell = self._job, self._tenant.cell
+        logger(__name__).info("bulk job begins", job=str(job.id), format=job.format)
+        with self._beating():
+            try:
+                self._prepare()
+                for lane in LANES:
+                    self._board.stage(cell, job, lane)
+                    self._lane(lane)
+                rejected = self._board.counts(cell, job).rejected
+                self._board.finish(cell, job, "partial" if rejected else "succeeded")
+                self._folder.remove()
+            except Exception as cause:  # noqa: BLE001  a job must say what happened to it
+                self._failed(cause)
+
+    def _prepare(self) -> None:
+        """Parts on disk, and places in the lanes for all lines."""
+        job, cell = self._job, self._tenant.cell
+        lines = job.lines
+        if not self._folder.parts.exists():
+            if not self._folder.upload.exists():
+                raise FileNotFoundError("the uploaded file is gone; send it again")
+            self._board.stage(cell, job, "converting")
+            format: Format = job.format  # type: ignore[assignment]
+            lines = convert(self._folder, format)
+        self._board.reserve(cell, job, lines or 0)
+
+    def _lane(self, lane: Lane) -> None:
+        if not any(parts_of(self._folder.parts)):
+            return
+        job = self._job
+        origin = Origin(
+            self._tenant, job.id, job.by, job.traceparent, job.accepted_at, job.core_offset,
+            job.fields_offset,
+        )  # fmt: skip
+        task = Task(self._settings, self._runner, lane, origin)
+        parts = self._spark.read.format("binaryFile").load(str(self._folder.parts))
+        parts.select("path", "content").mapInArrow(_executor(task), SCHEMA).collect()
+
+    def _failed(self, cause: Exception) -> None:
+        """Cancelled and taken over need no word; everything else is a reason."""
+        job, cell = self._job, self._tenant.cell
+        if self._stop.is_set():
+            with suppress(LilyError):
+                self._board.release(cell, job)
+            return
+        with suppress(LilyError):
+            if not self._lost.is_set() and self._board.beat(cell, job):
+                reason = reason_of(cause)
+                logger(__name__).error("bulk job failed", job=str(job.id), reason=reason)
+                self._board.finish(cell, job, "failed", reason)
+                return
+        logger(__name__).info("bulk job is no longer ours", job=str(job.id))
+
+    @contextmanager
+    def _beating(self) -> Iterator[None]:
+        ended = Event()
+        thread = Thread(target=self._beat, args=(ended,), name="beat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _beat(self, ended: Event) -> None:
+        while not ended.wait(BEAT):
+            ours = True
+            with suppress(LilyError):
+                ours = self._board.beat(self._tenant.cell, self._job)
+            if not ours:
+                self._lost.set()
+            if not ours or self._stop.is_set():
+                self._spark.sparkContext.cancelAllJobs()
+
+
+def reason_of(cause: Exception) -> str:
+    """What happened, in a sentence; Spark's stack traces are cut to their last words."""
+    if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:
+        return "The disk of the spool is full; make room and resume the job."
+    if isinstance(cause, LilyError | OSError):
+        return str(cause)
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    told = [line for line in lines if "Error: " in line or line.startswith("lily.errors.")]
+    return (told[-1] if told else lines[0] if lines else type(cause).__name__)[:1000]
+
+
+# On executors -----------------------------------------------------------------------------------
+
+
+class Worker:
+    """What a Python worker keeps between tasks: connections, hooks, tenants."""
+
+    def __init__(self, settings: str) -> None:
+        self.core = wiring.reopen(settings, "lily_system")
+        self._hooks: HookCache = {}
+        self._loaders: dict[UUID, Loader] = {}
+
+    def load(self, task: Task, path: str, content: bytes) -> int:
+        """Merge one lane of a part; how many chunks that took."""
+        origin, tenant = task.origin, task.origin.tenant
+        part = part_of(path)
+        place = Place(tenant, origin.job, task.runner, task.lane, part.number)
+        loader = self._loader(task)
+        throttle = Throttle(self.core.database, tenant.cell, Event())
+        with self.core.database.cell(tenant.cell, [tenant.number]) as conn:
+            hooks = load_hooks(conn, [tenant.number], self.core.seal.open, self._hooks)
+        mine = hooks.get(tenant.number, [])
+        count = 0
+        for chunk in chunks(part, content, task.lane, origin, mine, loader.done(place)):
+            throttle.wait()
+            loader.apply(place, chunk)
+            count += 1
+        return count
+
+    def _loader(self, task: Task) -> Loader:
+        tenant = task.origin.tenant
+        found = self._loaders.get(task.origin.job)
+        if found is None:
+            for old in self._loaders.values():
+                old.close()
+            priorities = self.core.database.priorities()
+            ingest = Ingest(effective, lambda _: tenant, lambda n: priorities.get(n, {}))
+            database, clock = self.core.database, self.core.clock
+            found = Loader(lambda: direct(database, tenant.cell), ingest, clock.now, Event())
+            self._loaders = {task.origin.job: found}
+        return found
+
+
+_workers: dict[str, Worker] = {}
+
+
+def _executor(task: Task) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield merge(task, batch)
+
+    return run
+
+
+def merge(task: Task, batch: Any) -> pa.RecordBatch:
+    """Runs where Spark wants it to."""
+    worker = _workers.get(task.settings)
+    if worker is None:
+        worker = _workers[task.settings] = Worker(task.settings)
+    numbers, counts = [], []
+    for path, content in zip(batch.column(0), batch.column(1), strict=True):
+        name = path.as_py()
+        numbers.append(part_of(name).number)
+        counts.append(worker.load(task, name, content.as_buffer().to_pybytes()))
+    return pa.RecordBatch.from_arrays(
+        [pa.array(numbers, pa.int32()), pa.array(counts, pa.int32())], names=["part", "chunks"]
+    )

@@ -1,0 +1,328 @@
+"""Chunks of a file become rows, facts, counts and refused lines: a short transaction each.
+
+Most chunks of a first load hold only assets that nobody knew. Those are staged before anything is
+locked and inserted as they are; when it turns out that one of them is known, the chunk goes the
+way of every observation instead.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from threading import Event
+from uuid import UUID
+
+import msgspec
+import psycopg
+from msgspec.structs import astuple
+
+from lily.assets import fresh
+from lily.assets.change import Context, Message
+from lily.assets.model import Asset
+from lily.assets.names import guid_of
+from lily.errors import Fenced, Unavailable
+from lily.events.chain import forge
+from lily.events.facts import Fact
+from lily.store import assets, feed
+from lily.store.copying import NULL, dump, moment, string, text
+from lily.store.database import bind_many
+from lily.store.ingest import (
+    Incoming,
+    Ingest,
+    Tally,
+    fields_created,
+    is_quiet,
+    write_links,
+)
+from lily.store.jobs import Refused
+from lily.telemetry import logger
+from lily.types import Lane, Tenant
+
+CHUNK = 5_000
+ATTEMPTS = 8
+PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+GUARD = """
+INSERT INTO job_chunk (tenant, job, lane, part, chunk, at)
+SELECT %(tenant)s, %(job)s, %(lane)s, %(part)s, %(chunk)s, %(at)s
+ WHERE EXISTS (SELECT FROM job WHERE tenant = %(tenant)s AND id = %(job)s AND runner = %(runner)s
+                 AND state = 'running')
+ON CONFLICT DO NOTHING
+"""
+OURS = "SELECT FROM job WHERE tenant = %s AND id = %s AND runner = %s AND state = 'running'"
+COUNT = (
+    "UPDATE job_chunk SET accepted = %s, rejected = %s, created = %s, updated = %s, unchanged = %s"
+    " WHERE tenant = %s AND job = %s AND lane = %s AND part = %s AND chunk = %s"
+)
+DONE = "SELECT chunk FROM job_chunk WHERE tenant = %s AND job = %s AND lane = %s AND part = %s"
+REFUSE = (
+    "INSERT INTO job_error (tenant, job, line, reason)"
+    " SELECT %s, %s, * FROM unnest(%s::bigint[], %s::text[]) ON CONFLICT DO NOTHING"
+)
+HAS_LAYERS = (
+    "SELECT EXISTS (SELECT FROM asset_source WHERE tenant = %(tenant)s),"
+    " EXISTS (SELECT FROM tombstone WHERE tenant = %(tenant)s)"
+)
+LAYERED = (
+    "SELECT FROM asset_source WHERE tenant = %(tenant)s AND guid = ANY(%(guids)s)"
+    " UNION ALL SELECT FROM tombstone WHERE tenant = %(tenant)s AND guid = ANY(%(guids)s) LIMIT 1"
+)
+STAGING = "CREATE TEMP TABLE IF NOT EXISTS batch_fresh (LIKE lily.asset) ON COMMIT DELETE ROWS"
+COPY = f"COPY batch_fresh ({assets.ALL}) FROM STDIN"
+INSERT = (
+    f"INSERT INTO asset ({assets.ALL})"
+    f" SELECT {assets.ALL.replace('feed_position', 'feed_position + %s')} FROM batch_fresh"
+)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Which chunk: the same lines under the same number, however often a job is taken up."""
+
+    tenant: Tenant
+    job: UUID
+    runner: UUID
+    lane: Lane
+    part: int
+
+
+class Chunk(msgspec.Struct):
+    number: int
+    messages: list[Message] = []
+    refused: list[Refused] = []
+    dropped: int = 0  # by a hook, on purpose
+
+
+class _Known(Exception):
+    """Something in the chunk is stored already."""
+
+
+class Loader:
+    """Applies chunks of one job on one connection."""
+
+    def __init__(
+        self,
+        connect: Callable[[], psycopg.Connection],
+        ingest: Ingest,
+        now: Callable[[], datetime],
+        stop: Event,
+    ) -> None:
+        self._connect = connect
+        self._ingest = ingest
+        self._now = now
+        self._stop = stop
+        self._conn: psycopg.Connection | None = None
+        self._hopeful = True  # until something of this job turns out to be known
+
+    def done(self, place: Place) -> set[int]:
+        """The chunks of a part that were applied before."""
+        with (conn := self._connection()).transaction():
+            bind_many(conn, [place.tenant.number])
+            values = [place.tenant.number, place.job, place.lane, place.part]
+            return {number for (number,) in conn.execute(DONE, values)}
+
+    def apply(self, place: Place, chunk: Chunk) -> Tally | None:
+        """Commit the chunk whole, once; None if it had been committed. Raises Fenced when the
+        job was cancelled or taken over."""
+        attempt = 0
+        while True:
+            try:
+                if self._hopeful:
+                    return self._insert(place, chunk)
+                return self._merge(place, chunk)
+            except _Known:
+                self._hopeful = False
+            except (psycopg.errors.UniqueViolation, psycopg.OperationalError, Unavailable) as cause:
+                self._again(cause, attempt)
+                attempt += 1
+            except psycopg.Error as cause:
+                chunk = self._without_culprits(place, chunk, cause)
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    # The quick way: nothing of it is known -------------------------------------------------
+
+    def _insert(self, place: Place, chunk: Chunk) -> Tally | None:
+        if not chunk.messages or not all(map(fresh.suits, chunk.messages)):
+            return self._merge(place, chunk)
+        number, now = place.tenant.number, self._now()
+        context = self._ingest.context(number, now)
+        made = [
+            fresh.created(number, guid_of(place.tenant.id, m.seen.qualified_name), m, context)
+            for m in chunk.messages
+        ]
+        if len({asset.guid for asset in made}) < len(made):
+            return self._merge(place, chunk)  # one asset twice: the order decides
+        facts = _facts(made, chunk.messages, context)
+        staged = "".join([_line(asset) for asset in made])
+        with (conn := self._connection()).transaction():
+            if not self._begin(conn, place, chunk, now):
+                return None
+            _refuse_known(conn, number, made)
+            conn.execute(STAGING)
+            with conn.cursor().copy(COPY) as copy:
+                copy.write(staged)
+            # From here on the tenant's other writers wait.
+            position, previous = feed.take_head(conn, number)
+            try:
+                conn.execute(INSERT, [position])
+            except psycopg.errors.UniqueViolation:
+                raise _Known from None
+            assets.save_aliases(conn, _aliases(made))
+            write_links(conn, forge(number, position, previous, facts))
+            tally = Tally(created=len(made), unchanged=chunk.dropped)
+            _count(conn, place, chunk, tally)
+        return tally
+
+    # The way of every observation -------------------------------------------------------------
+
+    def _merge(self, place: Place, chunk: Chunk) -> Tally | None:
+        now = self._now()
+        with (conn := self._connection()).transaction():
+            if not self._begin(conn, place, chunk, now):
+                return None
+            tally = self._ingest.merge(conn, _incoming(place, chunk.messages), now)
+            tally.unchanged += chunk.dropped
+            _count(conn, place, chunk, tally)
+        return tally
+
+    def _begin(self, conn: psycopg.Connection, place: Place, chunk: Chunk, now: datetime) -> bool:
+        number = place.tenant.number
+        bind_many(conn, [number])
+        guard = {
+            "tenant": number, "job": place.job, "lane": place.lane, "part": place.part,
+            "chunk": chunk.number, "at": now, "runner": place.runner,
+        }  # fmt: skip
+        if conn.execute(GUARD, guard).rowcount == 0:
+            if conn.execute(OURS, [number, place.job, place.runner]).rowcount == 0:
+                raise Fenced("the job was cancelled, or another runner has taken it over")
+            return False
+        if chunk.refused:
+            lines = [each.line for each in chunk.refused]
+            reasons = [each.reason.replace("\0", " ")[:2000] for each in chunk.refused]
+            conn.execute(REFUSE, [number, place.job, lines, reasons])
+        return True
+
+    # When the database does not want it -------------------------------------------------------
+
+    def _again(self, cause: Exception, attempt: int) -> None:
+        if attempt >= ATTEMPTS or self._stop.is_set():
+            raise Unavailable(f"the chunk cannot be stored: {cause}") from cause
+        reason = str(cause).strip()
+        logger(__name__).warning("chunk will be tried again", reason=reason)
+        if self._conn is not None and (self._conn.broken or self._conn.closed):
+            self.close()
+        self._stop.wait(PAUSES[min(attempt, len(PAUSES) - 1)])
+
+    def _without_culprits(self, place: Place, chunk: Chunk, cause: psycopg.Error) -> Chunk:
+        """Find the lines that the database refuses, and refuse them."""
+        culprits = self._culprits(place, chunk.messages)
+        if not culprits:
+            raise cause  # not the data's fault: a bug, which may crash
+        bad = {id(message) for message, _ in culprits}
+        refused = [
+            Refused(int(message.cause.rpartition("/")[2]), reason) for message, reason in culprits
+        ]
+        good = [message for message in chunk.messages if id(message) not in bad]
+        return Chunk(chunk.number, good, chunk.refused + refused, chunk.dropped)
+
+    def _culprits(self, place: Place, messages: Sequence[Message]) -> list[tuple[Message, str]]:
+        try:
+            self._ingest.rehearse(self._connection(), _incoming(place, messages), self._now())
+        except psycopg.OperationalError:
+            raise
+        except psycopg.Error as cause:
+            if len(messages) == 1:
+                return [(messages[0], str(cause).strip())]
+            half = len(messages) // 2
+            return self._culprits(place, messages[:half]) + self._culprits(place, messages[half:])
+        return []
+
+    def _connection(self) -> psycopg.Connection:
+        if self._conn is None or self._conn.closed:
+            self._conn = self._connect()
+            self._conn.execute("SET enable_seqscan = off")
+        return self._conn
+
+
+def _line(asset: Asset) -> str:
+    """The COPY text of a new asset: most of its columns are the same in all of them."""
+    a = asset
+    words = (
+        f"{a.qualified_name}{a.caller_id}{a.asset_name}{a.asset_type}{a.asset_owner}{a.description}"
+        f"{a.data_source}{a.external_id}{a.cause}{a.source}"
+    )
+    vector = assets.search_vector(a)
+    rare = a.tags or a.business_terms or a.details is not None or a.statement is not None
+    if rare or "\\" in words or "\n" in words or "\t" in words or "\r" in words:
+        return text((*astuple(a), vector))
+    null = NULL
+    parent = null if a.parent is None else f"{a.parent.int:032x}"
+    metadata = dump(a.metadata) if a.metadata else "{}"
+    now, observed = moment(a.applied_at), moment(a.observed_at)
+    created = now if a.created_at is a.applied_at else moment(a.created_at)
+    return (
+        f"{a.tenant}\t{a.lane}\t{a.guid.int:032x}\t{a.qualified_name}\t"
+        f"{null if a.caller_id is None else a.caller_id}\t{a.asset_name}\t{a.asset_type}\t"
+        f"{null if a.asset_owner is None else a.asset_owner}\t"
+        f"{null if a.description is None else a.description}\t{parent}\t"
+        f"{null if a.data_source is None else a.data_source}\t"
+        f"{null if a.external_id is None else a.external_id}\t{{}}\t{{}}\t{metadata}\t{null}\t1\t"
+        f"{null}\t{null}\t{null}\t{null}\t{created}\t{now}\t{observed}\t{now}\t"
+        f"{a.feed_position}\t{a.cause}\t{a.source}\t{a.log_offset}\t0\t{null}\t{null}\t"
+        f"{string(vector)}\n"
+    )
+
+
+def _facts(made: Sequence[Asset], messages: Sequence[Message], context: Context) -> list[Fact]:
+    """The facts of new assets; each row notes the number of its own, counted from one."""
+    loud: list[Fact] = []
+    quiet: dict[UUID, list[tuple[Asset, Message]]] = defaultdict(list)
+    for asset, message in zip(made, messages, strict=True):
+        if is_quiet(asset):
+            quiet[asset.parent or asset.guid].append((asset, message))
+        else:
+            loud.append(fresh.told(asset, message, context))
+            asset.feed_position = len(loud)
+    for parent, together in quiet.items():
+        asset, message = together[0]
+        loud.append(
+            fields_created(parent, message, asset.qualified_name, len(together), context.now)
+        )
+        for asset, _ in together:
+            asset.feed_position = len(loud)
+    return loud
+
+
+def _refuse_known(conn: psycopg.Connection, tenant: int, made: Sequence[Asset]) -> None:
+    """What is left of an asset beside its row: an alias, a claim that came first, a tombstone."""
+    own = [a.qualified_name for a in made if a.caller_id == a.qualified_name]
+    if own and assets.aliases(conn, [tenant], own):
+        raise _Known
+    row = conn.execute(HAS_LAYERS, {"tenant": tenant}).fetchone()
+    if row and any(row):
+        values = {"tenant": tenant, "guids": [asset.guid for asset in made]}
+        if conn.execute(LAYERED, values).fetchone() is not None:
+            raise _Known
+
+
+def _aliases(made: Sequence[Asset]) -> list[tuple[int, str, UUID]]:
+    return [
+        (a.tenant, a.caller_id, a.guid)
+        for a in made
+        if a.caller_id and a.caller_id != a.qualified_name
+    ]
+
+
+def _incoming(place: Place, messages: Sequence[Message]) -> list[Incoming]:
+    return [Incoming(place.tenant.number, place.lane, m.when[1], m) for m in messages]
+
+
+def _count(conn: psycopg.Connection, place: Place, chunk: Chunk, tally: Tally) -> None:
+    accepted = len(chunk.messages) + chunk.dropped
+    conn.execute(
+        COUNT,
+        [accepted, len(chunk.refused), tally.created, tally.updated, tally.unchanged,
+         place.tenant.number, place.job, place.lane, place.part, chunk.number],
+    )  # fmt: skip

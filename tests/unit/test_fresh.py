@@ -1,0 +1,102 @@
+"""The quick ways of a bulk load give exactly what the ordinary ways give."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid5
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lily.assets import fresh
+from lily.assets.change import Context, Known, Message, take
+from lily.assets.claims import when
+from lily.assets.documents import statement
+from lily.assets.names import as_guid, guid_of
+from lily.assets.quick import plain
+from lily.errors import LilyError
+from lily.events.observations import AssetSeen
+from lily.store.assets import search_vector
+from lily.store.bulk import _line
+from lily.store.copying import text
+from lily.tags.effective import effective
+from lily.types import Tenant
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+TENANT = Tenant(7, UUID(int=5), "acme", "home")
+CONTEXT = Context(NOW, effective, lambda name: as_guid(name) or guid_of(TENANT.id, name))
+
+texts = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cs"]) | st.sampled_from("#\\\t\n'\"{"),
+    max_size=12,
+)
+names = texts.filter(lambda s: s.strip() and "\0" not in s)
+labels = st.lists(st.sampled_from(["PII", "public", "gold", "a;b", "x"]), max_size=4)
+values = st.none() | st.booleans() | st.integers(-5, 5) | names | st.lists(names, max_size=2)
+documents = st.fixed_dictionaries(
+    {"qualified_name": names},
+    optional={
+        "asset_id": names | st.none(),
+        "asset_name": names | st.none() | st.just("") | st.integers(),
+        "asset_type": names | st.none(),
+        "asset_owner": texts | st.none(),
+        "description": texts | st.none(),
+        "parent_id": texts | st.none() | st.just(str(UUID(int=9))),
+        "data_source": texts | st.none(),
+        "external_id": texts,
+        "source": texts | st.none(),
+        "tags": labels | st.none() | st.just([1]),
+        "business_terms": labels,
+        "metadata": st.dictionaries(names, values, max_size=4) | st.none(),
+        "details": st.dictionaries(names, values, max_size=2),
+        "observed_at": st.sampled_from(["2026-01-31", "2027-01-01T00:00:00Z", "no", None]),
+        "created_at": st.sampled_from(["2020-01-31", None]),
+        "partial": st.booleans(),
+        "is_deleted": st.booleans(),
+        "unknown": values,
+    },
+)
+
+
+def ordinary(document: dict[str, Any]) -> Any:
+    try:
+        return statement(document, TENANT, NOW)
+    except LilyError as wrong:
+        return str(wrong)
+
+
+@settings(max_examples=600, deadline=None)
+@given(documents)
+def test_a_plain_line_is_read_as_every_document(document: dict[str, Any]) -> None:
+    raw = json.dumps(document).encode()
+    quick = plain(raw, NOW)
+    if quick is not None:
+        assert quick == ordinary(msgspec.json.decode(raw))
+
+
+@settings(max_examples=600, deadline=None)
+@given(documents)
+def test_a_first_statement_makes_the_row_that_a_decision_makes(document: dict[str, Any]) -> None:
+    stated = ordinary(document)
+    if isinstance(stated, str) or not isinstance(stated.seen, AssetSeen):
+        return
+    message = Message(stated.seen, stated.source, "me", "job/1", when(NOW, 42), "")
+    if not fresh.suits(message):
+        return
+    guid = guid_of(TENANT.id, stated.seen.qualified_name)
+    known = Known(TENANT.number, guid, stated.seen.qualified_name)
+    [fact] = take(known, message, CONTEXT)
+    made = fresh.created(TENANT.number, guid, message, CONTEXT)
+    assert made == known.asset
+    assert fresh.told(made, message, CONTEXT) == fact
+    assert _line(made) == text((*msgspec.structs.astuple(made), search_vector(made)))
+
+
+@given(texts)
+def test_a_guid_is_a_uuid5(name: str) -> None:
+    import unicodedata
+
+    wanted = uuid5(TENANT.id, unicodedata.normalize("NFC", name))
+    found = guid_of(TENANT.id, name)
+    assert found == wanted and hash(found) == hash(wanted) and str(found) == str(wanted)
