@@ -1,9 +1,9 @@
 """The way of one cell's rows into its own lake, by position: plain Python, without Spark."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lily import wiring
 from lily.errors import Fenced
@@ -26,11 +26,15 @@ Source = Callable[["Position"], tuple[list[tuple[object, ...]], "Position"]]
 
 
 class CellArchive:
-    """The way of one cell's rows into its own lake."""
+    """The way of one cell's rows into its own lake. `rest` is called with seconds to pause for
+    after each piece of work, so that others in the same process get their turn."""
 
-    def __init__(self, core: Core, cell: str) -> None:
+    def __init__(
+        self, core: Core, cell: str, rest: Callable[[float], object] = lambda _: None
+    ) -> None:
         self._core = core
         self._cell = cell
+        self._rest = rest
         self._lake: CellLake | None = None
         self._reached: dict[str, Position] = {}
         self._due: float | None = None  # when the latest assets may be written again
@@ -107,7 +111,7 @@ class CellArchive:
         if layout.name not in self._reached:
             table = self.lake.table(layout)
             self._reached[layout.name] = position_of(table)
-        while monotonic() < until:
+        while (began := monotonic()) < until:
             rows, end = source(self._reached[layout.name])
             if rows:
                 table = table or self._expected(layout)
@@ -115,6 +119,7 @@ class CellArchive:
             if end == self._reached[layout.name]:
                 return
             self._reached[layout.name] = end
+            self._rest(monotonic() - began)
 
     def _expected(self, layout: "Layout") -> "Table":
         """The table, if it still is where this process remembers it."""
@@ -154,7 +159,7 @@ class CellArchive:
             return
         assets, tags = self.lake.table(ASSETS), self.lake.table(TAGS)
         if self._due is None:
-            self._due = monotonic() + self._rest(assets)
+            self._due = monotonic() + self._wait(assets)
         if not at_once and monotonic() < self._due:
             return
         began = monotonic()
@@ -172,18 +177,27 @@ class CellArchive:
                 }
                 asset_files: list[DataFile] = []
                 tag_files: list[DataFile] = []
-                for each in sorted(changed & set(now)):
-                    for rows in slices.rows_of(conn, tenants, each):
-                        asset_files += written(assets, rows)
-                        if labels := slices.tags_of(rows):
-                            tag_files += written(tags, labels)
+                for rows in self._slices(conn, tenants, sorted(changed & set(now))):
+                    asset_files += written(assets, rows)
+                    if labels := slices.tags_of(rows):
+                        tag_files += written(tags, labels)
                 replace(assets, changed, asset_files, now, position)
                 replace(tags, changed, tag_files, now, position)
         self._reached["assets"] = self._reached["tags"] = position
         # Not too often: a slice is written whole, however little of it has changed.
         self._due = monotonic() + max(LATEST_EVERY, 10 * (monotonic() - began))
 
-    def _rest(self, table: "Table") -> float:
+    def _slices(
+        self, conn: Any, tenants: list[int], wanted: list[slices.Slice]
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        for each in wanted:
+            began = monotonic()
+            for rows in slices.rows_of(conn, tenants, each):
+                yield rows
+                self._rest(monotonic() - began)
+                began = monotonic()
+
+    def _wait(self, table: "Table") -> float:
         """Seconds until the latest assets are due, when another process wrote them last."""
         snapshot = table.current_snapshot()
         if snapshot is None:

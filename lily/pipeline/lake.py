@@ -17,7 +17,7 @@ from lily.telemetry import LOOP_FAILURES, logger
 from lily.wiring import Core
 
 EVERY = "30 seconds"
-BUDGET = 10.0  # seconds of work a tick: the ingest job lives in the same process
+BUDGET = 20.0  # seconds a tick, half of them at rest: the ingest job lives in the same process
 UPKEEP_EVERY = 3600.0
 FIRST_UPKEEP = 600.0
 
@@ -67,7 +67,7 @@ class LakeStage:
 
     def _archive(self, cell: str, until: float) -> None:
         if cell not in self._cells:
-            self._cells[cell] = CellArchive(self._core, cell)
+            self._cells[cell] = CellArchive(self._core, cell, self._stop.wait)
         self._safely(lambda: self._cells[cell].catch_up(until))
 
     def _safely(self, work: Callable[[], object]) -> None:
