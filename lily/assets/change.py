@@ -88,6 +88,8 @@ def take(known: Known, message: Message, context: Context) -> list[Fact]:
     """Apply one observation. Nothing changed means no version and no fact."""
     if known.buried is not None and message.when <= known.buried:
         return []
+    if known.asset is not None and not known.claims:
+        known.claims[known.asset.source] = first_claim(known.asset)
     claim = known.claims.get(message.source) or Claim(message.source)
     if not registers.heed(claim, message.seen, message.when):
         return []

@@ -15,18 +15,15 @@ from lily import wiring
 from lily.log.tail import Offsets, Stretch, Tail
 from lily.store import positions
 from lily.store.database import Database
-from lily.types import LANES
+from lily.types import LANES, Lane
 
 NAME = "lily-log"
-SCHEMA = (
-    "cell string, lane string, start long, end long, offset long, tenant int, at timestamp,"
-    " key string, value string"
-)
+# Which stretch of the log a row belongs to is one short text: columns cost more than bytes.
+SCHEMA = "stretch string, offset long, tenant int, at timestamp, key string, value string"
 ARROW = pa.schema(
     [
-        ("cell", pa.string()), ("lane", pa.string()), ("start", pa.int64()), ("end", pa.int64()),
-        ("offset", pa.int64()), ("tenant", pa.int32()), ("at", pa.timestamp("us", "UTC")),
-        ("key", pa.string()), ("value", pa.string()),
+        ("stretch", pa.string()), ("offset", pa.int64()), ("tenant", pa.int32()),
+        ("at", pa.timestamp("us", "UTC")), ("key", pa.string()), ("value", pa.string()),
     ]
 )  # fmt: skip
 WAIT = 2.0
@@ -106,14 +103,22 @@ class LogReader(SimpleDataSourceStreamReader):
 def _arrow(stretches: list[Stretch]) -> pa.RecordBatch:
     columns: list[list[Any]] = [[] for _ in ARROW]
     for stretch in stretches:
-        count = len(stretch.rows)
-        for index, value in enumerate((stretch.cell, stretch.lane, stretch.start, stretch.end)):
-            columns[index].extend([value] * count)
-        if count:
-            for index, values in enumerate(zip(*stretch.rows, strict=True), 4):
+        if stretch.rows:
+            columns[0].extend([_label(stretch)] * len(stretch.rows))
+            for index, values in enumerate(zip(*stretch.rows, strict=True), 1):
                 columns[index].extend(values)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=ARROW)
+
+
+def _label(stretch: Stretch) -> str:
+    return f"{stretch.lane}/{stretch.start}/{stretch.end}/{stretch.cell}"
+
+
+def parse_label(label: str) -> tuple[str, Lane, int, int]:
+    """Cell, lane, start, end; the name of a cell may hold anything, so it comes last."""
+    lane, start, end, cell = label.split("/", 3)
+    return cell, "core" if lane == "core" else "fields", int(start), int(end)
 
 
 def _pack(offsets: Offsets) -> dict[str, Any]:
