@@ -1,7 +1,8 @@
 """Finds plug-ins by name. Listing imports nothing; loading imports one module."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path as Folder
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -9,7 +10,7 @@ from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
 
 from lily.errors import FieldError, Invalid, PluginError
 
-Kind = Literal["hook"]
+Kind = Literal["hook", "source"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MASK = "********"
 
@@ -93,6 +94,26 @@ def hidden(secrets: bytes | None) -> tuple[str, ...]:
     """The values that no message may repeat; very short ones would only garble it."""
     values = [value for _, value in msgspec.json.decode(secrets, type=Secrets)] if secrets else []
     return tuple(sorted((v for v in values if len(v) > 3), key=len, reverse=True))
+
+
+def confine(options: BaseModel, folders: Sequence[Folder]) -> None:
+    """Refuse paths outside of these folders: a tenant must not read what is not its own."""
+    for path in _paths(options.model_dump()):
+        real = path.resolve()
+        if not any(real.is_relative_to(folder.resolve()) for folder in folders):
+            allowed = ", ".join(map(str, folders))
+            raise Invalid(f"{path} is not below {allowed}; see LILY_SOURCE_FOLDERS", "options")
+
+
+def _paths(value: object) -> Iterator[Folder]:
+    if isinstance(value, Folder):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _paths(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _paths(item)
 
 
 def _import(kind: Kind, ep: EntryPoint) -> type[Any]:

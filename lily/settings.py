@@ -85,6 +85,12 @@ class Settings(BaseSettings):
         description="CIDRs of private addresses that outgoing calls may reach.",
     )
 
+    source_folders: list[Path] = Field(
+        default_factory=list,
+        description="Folders that file-reading crawlers of every tenant may read, beside "
+        "`inbox/<tenant>` under home.",
+    )
+
     @field_validator("home", "secret_key_file")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:

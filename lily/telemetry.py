@@ -184,6 +184,18 @@ LOG_LAG_SECONDS = Gauge(
     ["cell", "lane"],
     multiprocess_mode="mostrecent",
 )
+LOG_NEWEST_SECONDS = Gauge(
+    "lily_log_newest_applied_seconds",
+    "Age of the newest observation that is applied.",
+    ["cell", "lane"],
+    multiprocess_mode="mostrecent",
+)
+TENANT_WAITING = Gauge(
+    "lily_tenant_waiting",
+    "Observations of a tenant that are not applied yet.",
+    ["tenant", "lane"],
+    multiprocess_mode="mostrecent",
+)
 HTTP_SECONDS = Histogram(
     "lily_http_request_seconds",
     "Requests by route template.",
@@ -191,6 +203,7 @@ HTTP_SECONDS = Histogram(
     buckets=_FAST,
 )
 LOGINS = Counter("lily_logins", "Logins by outcome.", ["outcome"])
+CRAWLS = Counter("lily_crawls", "Crawls that ended, by state.", ["state"])
 LOOP_FAILURES = Counter("lily_worker_failures", "Worker loops that broke and restarted.", ["loop"])
 
 

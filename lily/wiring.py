@@ -27,6 +27,7 @@ from lily.store.seal import Seal
 from lily.store.sessions import Sessions, Terms
 from lily.store.tokens import Directory
 from lily.store.wakeups import Wakeups
+from lily.types import Tenant
 
 if TYPE_CHECKING:
     from lily.lake.cell import CellLake
@@ -60,6 +61,11 @@ def home_url(settings: Settings) -> str:
 
 def secret_key_file(settings: Settings) -> Path:
     return settings.secret_key_file or settings.home / "secret.key"
+
+
+def source_folders(settings: Settings, tenant: Tenant) -> list[Path]:
+    """Where crawlers of a tenant may read files."""
+    return [settings.home / "inbox" / tenant.name, *settings.source_folders]
 
 
 def core(settings: Settings, role: Role, pool: int = 8, clock: Clock | None = None) -> Core:

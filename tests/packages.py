@@ -90,7 +90,12 @@ NAMES = ["Stamp", "Drop", "Refuse", "Leak", "Stray", "Odd", "Scribble", "Mover",
 
 
 def install(
-    folder: Path, patch: pytest.MonkeyPatch, package: str, hooks: dict[str, str], code: str
+    folder: Path,
+    patch: pytest.MonkeyPatch,
+    package: str,
+    hooks: dict[str, str],
+    code: str,
+    group: str = "lily.hooks",
 ) -> None:
     """Put a distribution on the path: its module, its metadata and its entry points."""
     module = package.replace("-", "_")
@@ -99,7 +104,7 @@ def install(
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
     lines = [f"{name} = {module}:{target}" for name, target in hooks.items()]
-    (info / "entry_points.txt").write_text("[lily.hooks]\n" + "\n".join(lines) + "\n")
+    (info / "entry_points.txt").write_text(f"[{group}]\n" + "\n".join(lines) + "\n")
     patch.syspath_prepend(str(folder))
 
 

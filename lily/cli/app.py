@@ -4,7 +4,8 @@ import sys
 
 import typer
 
-from lily.cli import asset, dead, lake, tenant, token, user
+from lily.cli import asset, crawl, dead, lake, tenant, token, user
+from lily.cli.agent import agent
 from lily.cli.bench import bench_app
 from lily.cli.doctor import doctor
 from lily.cli.failures import FAILED, Failure
@@ -18,9 +19,10 @@ from lily.cli.up import up
 from lily.cli.watch import watch
 from lily.cli.work import work
 
-COMMANDS = (up, serve, pipeline, work, migrate, search, watch, ingest, plugins, doctor)
+COMMANDS = (up, serve, pipeline, work, migrate, search, watch, ingest, plugins, agent, doctor)
 GROUPS = {
     "asset": asset.app,
+    "crawl": crawl.app,
     "dead": dead.app,
     "lake": lake.app,
     "token": token.app,

@@ -50,9 +50,11 @@ FACTS: dict[FactKind, str] = {
     "ConnectionCreated": "A plug-in was enabled; secrets are not told.",
     "ConnectionChanged": "Options, order or enabled.",
     "ConnectionDeleted": "A plug-in's use ended, and its secrets are gone.",
+    "CrawlFinished": "A crawl came to its end; `after` has its state and counts.",
 }
 USE = {
     "hook": "sees every observation before it is merged: returns it, a changed copy, or nothing",
+    "source": "is read on a schedule: yields everything there is; Lily sends what differs",
 }
 
 

@@ -35,6 +35,7 @@ FactKind = Literal[
     "ConnectionCreated",
     "ConnectionChanged",
     "ConnectionDeleted",
+    "CrawlFinished",  # after.state and after.counts; asset facts name the run as their request
 ]
 
 

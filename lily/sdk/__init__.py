@@ -4,10 +4,19 @@ A plug-in is a class with a nested pydantic ``Options``, built as ``cls(options)
 once per tenant connection, that has one of the shapes below. Plain blocking code.
 """
 
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Any, Protocol, Self, runtime_checkable
+
+import msgspec
 
 from lily.errors import Reject, Retry
 from lily.events.observations import AssetGone, AssetSeen, Observation, Suggestion
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """A place where reading may go on after a restart: any JSON that the source understands."""
+
+    value: Any
 
 
 class Hook(Protocol):
@@ -15,4 +24,53 @@ class Hook(Protocol):
         """Return it, a changed copy, or None to drop it. Raise Reject to refuse it."""
 
 
-__all__ = ["AssetGone", "AssetSeen", "Hook", "Observation", "Reject", "Retry", "Suggestion"]
+class Source(Protocol):
+    def read(self, cursor: Cursor | None) -> Iterator[Observation | Cursor]:
+        """Yield everything that is there; yield a cursor wherever a restart may resume.
+
+        Reading to the end without an error means that what was not yielded does not exist.
+        Raise Retry when the tool is busy, Reject when it can never work.
+        """
+
+
+@runtime_checkable
+class Narrows(Protocol):
+    """A source that can read a part of what it would read."""
+
+    def within(self, scope: str) -> Self:
+        """The same source for the asset of this qualified name and what lies below it."""
+
+
+@runtime_checkable
+class Captures(Protocol):
+    """A source whose tool can tell at once what changed, once something is installed there."""
+
+    def wants_capture(self) -> bool:
+        """Whether its options ask for it: nothing is installed that nobody asked for."""
+
+    def install(self) -> None:
+        """Called again, change nothing."""
+
+    def uninstall(self) -> None:
+        """Leave nothing behind. Called again, change nothing."""
+
+    def changes(self, cursor: Cursor | None) -> Iterator[str | Cursor | None]:
+        """Qualified names under which something changed, and cursors; None at least every second.
+
+        A None lets the host stop. Closing the iterator ends the listening.
+        """
+
+
+__all__ = [
+    "AssetGone",
+    "AssetSeen",
+    "Captures",
+    "Cursor",
+    "Hook",
+    "Narrows",
+    "Observation",
+    "Reject",
+    "Retry",
+    "Source",
+    "Suggestion",
+]

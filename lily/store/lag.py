@@ -8,12 +8,22 @@ from lily.types import Lane
 COUNTED = 100_000  # beyond this "at least" is all that anybody needs
 
 LAG = """
-SELECT a.lane, count(l.at), coalesce(extract(epoch FROM now() - min(l.at)), 0)::float8
+SELECT a.lane, count(l.at), coalesce(extract(epoch FROM now() - min(l.at)), 0)::float8,
+       extract(epoch FROM now() - max(a.observed))::float8
   FROM applied a
   LEFT JOIN LATERAL (
     SELECT at FROM log WHERE lane = a.lane AND "offset" > a.position ORDER BY "offset" LIMIT %s
   ) l ON true
  GROUP BY a.lane ORDER BY a.lane
+"""
+BY_TENANT = """
+SELECT l.tenant, a.lane, count(*)
+  FROM applied a
+ CROSS JOIN LATERAL (
+    SELECT tenant FROM log WHERE lane = a.lane AND "offset" > a.position ORDER BY "offset" LIMIT %s
+  ) l
+ WHERE l.tenant > 0
+ GROUP BY l.tenant, a.lane
 """
 
 
@@ -24,10 +34,19 @@ class Lag(msgspec.Struct, frozen=True):
     lane: Lane
     waiting: int
     seconds: float
+    newest: float | None = None  # age of the newest applied one
 
 
 def lag(database: Database, cell: str) -> list[Lag]:
     """Per lane; only the system role may look into the log."""
     with database.cell(cell) as conn:
         rows = conn.execute(LAG, [COUNTED]).fetchall()
-    return [Lag(cell, lane, waiting, max(seconds, 0.0)) for lane, waiting, seconds in rows]
+    return [
+        Lag(cell, lane, count, max(oldest, 0.0), newest) for lane, count, oldest, newest in rows
+    ]
+
+
+def by_tenant(database: Database, cell: str) -> list[tuple[int, Lane, int]]:
+    """Tenant, lane and how many of its observations wait; those with none are left out."""
+    with database.cell(cell) as conn:
+        return conn.execute(BY_TENANT, [COUNTED]).fetchall()

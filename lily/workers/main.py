@@ -6,7 +6,7 @@ from threading import Event, Thread
 from lily.store.presence import Presence, presence
 from lily.telemetry import LOOP_FAILURES, logger
 from lily.wiring import Core
-from lily.workers import cascade, retention, trim
+from lily.workers import capture, cascade, crawl, lag, retention, trim
 
 Loop = Callable[[Core, Event], None]
 
@@ -14,7 +14,7 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 
 # A loop works until `stop` is set. What it raises is logged, and it begins again.
-LOOPS: list[Loop] = [cascade.run, retention.run, trim.run]
+LOOPS: list[Loop] = [cascade.run, retention.run, trim.run, crawl.run, capture.run, lag.run]
 
 
 def run(core: Core, stop: Event, loops: Sequence[Loop] | None = None) -> None:

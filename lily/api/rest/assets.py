@@ -12,12 +12,12 @@ from starlette.responses import Response
 from lily.api.bodies import Document, described
 from lily.api.deps import After, AssetKey, Limit, ServicesDep, actor_of, requires
 from lily.api.rest.pages import mark, unmark
-from lily.api.rest.shapes import AssetPage, AssetShown, SourcesShown, VersionPage
+from lily.api.rest.shapes import AssetShown, ChildrenPage, SourcesShown, VersionPage
 from lily.assets.documents import own_tenant
 from lily.assets.edits import Who
 from lily.assets.model import Asset, public
 from lily.errors import Forbidden
-from lily.store import history, sources, views
+from lily.store import freshness, history, sources, views
 from lily.store.edits import Edits
 from lily.tags.effective import effective
 from lily.types import Caller
@@ -152,7 +152,7 @@ def _purged(id: str, caller: Caller, edits: Edits, versions: frozenset[int] | No
     return Response(status_code=204)
 
 
-@router.get("/{id}/children", response_model=AssetPage, summary="What lies directly in an asset")
+@router.get("/{id}/children", response_model=ChildrenPage, summary="What lies directly in an asset")
 def children(
     id: AssetKey,
     caller: Reader,
@@ -167,9 +167,11 @@ def children(
         parent = views.find(unit, id)
         start = key[0] if key else views.FIRST
         found = views.children(unit, parent, start, limit + 1, words(kinds), deleted)
+        waiting = freshness.fields_waiting(unit, parent.qualified_name)
     page = found[:limit]
     next = mark(page[-1].guid) if len(found) > limit else None
-    return json({"items": [public(each, caller.tenant.id) for each in page], "next": next})
+    items = [public(each, caller.tenant.id) for each in page]
+    return json({"items": items, "next": next, "fields_waiting": waiting})
 
 
 @router.get("/{id}/history", response_model=VersionPage, summary="Versions, newest first")

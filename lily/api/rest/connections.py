@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Any, Literal
 from uuid import UUID, uuid4
 
@@ -9,17 +10,18 @@ import msgspec
 from fastapi import APIRouter, Body, Header, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from lily import plugins
+from lily import plugins, schedule
 from lily.api.deps import After, Limit, Segment, ServicesDep, actor_of, requires, uuid_of
 from lily.api.fields import Line, Page, Request, Shown
 from lily.api.rest.pages import mark, unmark
 from lily.assets import stated
 from lily.assets.hooks import HookFailure, NamedHook, reason_of, run_hooks
 from lily.errors import Invalid, PluginError
+from lily.sdk import Cursor
 from lily.store import connections
 from lily.store.connections import Connection
 from lily.types import Caller, Tenant
-from lily.wiring import Core
+from lily.wiring import Core, source_folders
 
 router = APIRouter(prefix="/api/v1/connections", tags=["connections"])
 
@@ -33,10 +35,21 @@ Options = Annotated[
     Field(description="As the plug-in's schema says, see `/api/v1/plugins`."),
 ]
 
+When = Annotated[
+    str,
+    Field(
+        max_length=100,
+        description="How often a source is crawled: `24h`, `15m`, `@daily`, five cron fields (UTC),"
+        " or `manual`. Without it every 24 hours.",
+    ),
+]
+
 Place = tuple[
     Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)],
     Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$")],
 ]
+
+GLANCE = 10
 
 EXAMPLE: dict[str, Any] = {
     "name": "find personal data",
@@ -52,8 +65,9 @@ class NewConnection(Request):
 
     name: Line
     plugin: Line
-    uses: Annotated[list[Literal["hook"]], Field(min_length=1, max_length=1)]
+    uses: Annotated[list[Literal["hook", "source"]], Field(min_length=1, max_length=1)]
     options: Options = Field(default_factory=dict)
+    schedule: When | None = None
     ordinal: Ordinal = 0
     enabled: bool = True
 
@@ -65,6 +79,7 @@ class ConnectionPatch(Request):
 
     name: Line | None = None
     options: Options | None = None
+    schedule: When | None = None
     ordinal: Ordinal | None = None
     enabled: bool | None = None
 
@@ -77,6 +92,7 @@ class ShownConnection(Shown):
     plugin: str
     uses: list[str]
     options: dict[str, Any]
+    schedule: str | None
     ordinal: int
     enabled: bool
     revision: int
@@ -85,15 +101,18 @@ class ShownConnection(Shown):
 
 
 class Trial(Request):
-    observation: dict[str, Any] = Field(
-        examples=[{"qualified_name": "shop.people#email", "asset_name": "email"}]
+    """A hook is tried on an observation; a source needs none."""
+
+    observation: dict[str, Any] | None = Field(
+        None, examples=[{"qualified_name": "shop.people#email", "asset_name": "email"}]
     )
 
 
 class TrialOutcome(BaseModel):
-    """What the hook would do with the observation; nothing is stored."""
+    """What the hook would do, or the first that the source finds; nothing is stored."""
 
-    outcome: Literal["returned", "dropped", "refused"]
+    outcome: Literal["returned", "dropped", "refused", "read"]
+    found: list[str] = []
     observation: dict[str, Any] | None = None
     changed: bool = False
     reason: str = ""
@@ -103,13 +122,14 @@ class TrialOutcome(BaseModel):
 def create(
     body: NewConnection, response: Response, caller: Manager, services: ServicesDep
 ) -> ShownConnection:
-    """The next observation that is sent is seen by it."""
+    """A hook sees the next observation that is sent; a source is read when it is due, or asked."""
     _storable(body.options)
-    core, id = services.core, uuid4()
-    options, secrets = _sealed(core, caller.tenant, id, _checked(body.plugin, body.options))
-    now = core.clock.now()
+    core, id, kind = services.core, uuid4(), body.uses[0]
+    checked = _checked(core, caller.tenant, kind, body.plugin, body.options)
+    options, secrets = _sealed(core, caller.tenant, id, checked)
+    now, when = core.clock.now(), _schedule(kind, body.schedule)
     made = Connection(
-        id, body.name, body.plugin, list(body.uses), options, secrets, None, body.ordinal,
+        id, body.name, body.plugin, list(body.uses), options, secrets, when, body.ordinal,
         body.enabled, 1, now, now,
     )  # fmt: skip
     with core.database.unit(caller.tenant) as unit:
@@ -150,6 +170,8 @@ def change(
     with core.database.unit(caller.tenant) as unit:
         before = connections.locked(unit, uuid_of("connection", id), revision_of(if_match))
         given = {k: v for k, v in body.model_dump(exclude={"options"}).items() if v is not None}
+        if body.schedule is not None:
+            given["schedule"] = _schedule(_kind(before), body.schedule)
         if body.options is not None:
             _storable(body.options)
             given |= _options(core, caller.tenant, before, body.options)
@@ -169,16 +191,20 @@ def delete(
     return Response(status_code=204)
 
 
-@router.post("/{id}/test", summary="Try a hook on an observation")
+@router.post("/{id}/test", summary="Try a hook on an observation, or read from a source")
 def test(
     id: Segment,
     body: Annotated[Trial, Body()],
     caller: Manager,
     services: ServicesDep,
 ) -> TrialOutcome:
-    seen = stated.read(body.observation)
     with services.core.database.unit(caller.tenant) as unit:
         found = connections.get(unit, uuid_of("connection", id))
+    if _kind(found) == "source":
+        return _glance(services.core, caller.tenant, found)
+    if body.observation is None:
+        raise Invalid("is missing; a hook is tried on an observation", "observation")
+    seen = stated.read(body.observation)
     try:
         hook = _hook(services.core, caller.tenant, found)
     except PluginError as problem:
@@ -202,6 +228,18 @@ def revision_of(if_match: str | None) -> int | None:
     return int(match[1]) if match else -1
 
 
+def _glance(core: Core, tenant: Tenant, found: Connection) -> TrialOutcome:
+    """The first few names that the source yields, or why it does not."""
+    secrets = connections.opened(core.seal.open, tenant.number, found)
+    try:
+        source = plugins.build("source", found.plugin, plugins.join(found.options, secrets))
+        read = (each for each in source.read(None) if not isinstance(each, Cursor))
+        names = [each.qualified_name for each in islice(read, GLANCE)]
+    except Exception as cause:  # noqa: BLE001  whatever a source does, the caller is told
+        return TrialOutcome(outcome="refused", reason=reason_of(cause, plugins.hidden(secrets)))
+    return TrialOutcome(outcome="read", found=names)
+
+
 def _hook(core: Core, tenant: Tenant, found: Connection) -> NamedHook:
     secrets = connections.opened(core.seal.open, tenant.number, found)
     call = plugins.build("hook", found.plugin, plugins.join(found.options, secrets))
@@ -217,15 +255,35 @@ def _options(
     whole = {name: value for name, value in merged.items() if value is not None}
     if whole == plugins.join(before.options, kept):
         return {}  # sealed anew it would look changed
-    options, secrets = _sealed(core, tenant, before.id, _checked(before.plugin, whole))
+    checked = _checked(core, tenant, _kind(before), before.plugin, whole)
+    options, secrets = _sealed(core, tenant, before.id, checked)
     return {"options": options, "secrets": secrets}
 
 
-def _checked(plugin: str, options: dict[str, Any]) -> BaseModel:
+def _checked(
+    core: Core, tenant: Tenant, kind: plugins.Kind, plugin: str, options: dict[str, Any]
+) -> BaseModel:
     try:
-        return plugins.check("hook", plugin, options)
+        checked = plugins.check(kind, plugin, options)
     except PluginError as problem:
         raise Invalid(str(problem), "plugin") from problem
+    plugins.confine(checked, source_folders(core.settings, tenant))
+    return checked
+
+
+def _kind(connection: Connection) -> plugins.Kind:
+    return "source" if "source" in connection.uses else "hook"
+
+
+def _schedule(kind: plugins.Kind, given: str | None) -> str | None:
+    """Of a source; a hook has none."""
+    if kind == "hook":
+        if given is not None:
+            raise Invalid("is for sources; a hook sees everything as it comes", "schedule")
+        return None
+    chosen = (given or schedule.DEFAULT).strip()
+    schedule.parse(chosen)
+    return chosen
 
 
 def _sealed(

@@ -49,6 +49,12 @@ class AssetPage(BaseModel):
     next: str | None = None
 
 
+class ChildrenPage(AssetPage):
+    """`fields_waiting` are observations of its fields that are not applied yet."""
+
+    fields_waiting: int
+
+
 class ChangeShown(BaseModel):
     field: str
     before: Any = None

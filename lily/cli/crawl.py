@@ -1,0 +1,95 @@
+"""`lily crawl`: read sources now, and see how it went."""
+
+import time
+from typing import Annotated, Any
+from uuid import UUID
+
+import typer
+
+from lily.cli import options, show
+from lily.cli.client import Client, connect, segment
+from lily.cli.failures import FAILED, NOT_FOUND, Failure
+
+app = typer.Typer(help="Crawl sources: run, list, show, cancel.", no_args_is_help=True)
+
+ROUTE = "/api/v1/connections"
+COLUMNS = ("id", "state", "cause", "scope", "started_at", "finished_at", "counts", "error")
+OVER = ("succeeded", "partial", "failed", "cancelled")
+Connection = Annotated[str, typer.Argument(help="Name or id of a connection.")]
+Crawl = Annotated[str, typer.Argument(metavar="ID")]
+
+
+@app.command()
+def run(
+    connection: Connection,
+    scope: Annotated[
+        str | None, typer.Option(help="Only the asset of this qualified name, and below.")
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Until it is over.")] = True,
+    home: options.Home = None,
+    url: options.Url = None,
+    token: options.Token = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Crawl a source now; fails if the crawl fails."""
+    client = connect(home, url, token)
+    body = {"scope": scope} if scope else None
+    found = client.post(f"{ROUTE}/{found_by(client, connection)}/run", body)
+    while wait and found["state"] not in OVER:
+        time.sleep(0.3)
+        found = client.get(f"/api/v1/crawls/{found['id']}")
+    show.record(found, as_json)
+    if found["state"] in ("failed", "cancelled"):
+        raise typer.Exit(FAILED)
+
+
+@app.command("list")
+def list_(
+    connection: Connection,
+    limit: options.Limit = 20,
+    home: options.Home = None,
+    url: options.Url = None,
+    token: options.Token = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the crawls of a source, newest first."""
+    client = connect(home, url, token)
+    pages = client.pages(f"{ROUTE}/{found_by(client, connection)}/runs", limit)
+    show.rows(list(pages), COLUMNS, as_json)
+
+
+@app.command("show")
+def show_(
+    crawl: Crawl,
+    home: options.Home = None,
+    url: options.Url = None,
+    token: options.Token = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show one crawl with its counts, or why it failed."""
+    show.record(connect(home, url, token).get(f"/api/v1/crawls/{segment(crawl)}"), as_json)
+
+
+@app.command()
+def cancel(
+    crawl: Crawl,
+    home: options.Home = None,
+    url: options.Url = None,
+    token: options.Token = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """End a crawl; nothing is deleted by it."""
+    show.record(connect(home, url, token).post(f"/api/v1/crawls/{segment(crawl)}/cancel"), as_json)
+
+
+def found_by(client: Client, connection: str) -> str:
+    """The id of a connection, which people know by its name."""
+    try:
+        return str(UUID(connection))
+    except ValueError:
+        pass
+    items: list[dict[str, Any]] = list(client.pages(ROUTE, 1000))
+    for item in items:
+        if item["name"] == connection:
+            return str(item["id"])
+    raise Failure(f"There is no connection {connection}.", NOT_FOUND)

@@ -1,0 +1,35 @@
+"""How far the lanes are behind, for a tenant and for all: amounts and ages, never content."""
+
+from datetime import datetime
+
+import msgspec
+
+from lily.store.database import Unit
+from lily.types import Lane
+
+COUNTED = 100_000  # beyond this "at least" is all that anybody needs
+
+
+class Behind(msgspec.Struct, frozen=True):
+    """One lane: how far it is applied, what waits, and what of it is the caller's own."""
+
+    lane: Lane
+    position: int
+    applied_at: datetime
+    newest: datetime | None
+    waiting: int
+    oldest: datetime | None
+    own_newest: datetime | None
+    own_waiting: int
+    own_oldest: datetime | None
+
+
+def behind(unit: Unit) -> list[Behind]:
+    rows = unit.conn.execute("SELECT * FROM lanes_behind(%s) ORDER BY lane", [COUNTED]).fetchall()
+    return [Behind(*row) for row in rows]
+
+
+def fields_waiting(unit: Unit, qualified_name: str) -> int:
+    """Observations of a container's fields that are in the log and not applied yet."""
+    row = unit.conn.execute("SELECT fields_waiting(%s, %s)", [qualified_name, COUNTED]).fetchone()
+    return int(row[0]) if row else 0
