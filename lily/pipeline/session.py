@@ -12,7 +12,9 @@ CHECKPOINTS = (
 )
 
 
-def session(master: str, memory: str, scratch: Path, application: str) -> SparkSession:
+def session(
+    master: str, memory: str, scratch: Path, application: str, java: str = ""
+) -> SparkSession:
     """A session made for small, quick batches: see docs/decisions for each choice."""
     logging.getLogger("py4j").setLevel(logging.WARNING)
     scratch.mkdir(parents=True, exist_ok=True)
@@ -24,7 +26,7 @@ def session(master: str, memory: str, scratch: Path, application: str) -> SparkS
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": _java(scratch),
+        "spark.driver.extraJavaOptions": f"{_java(scratch)} {java}".strip(),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": "2",

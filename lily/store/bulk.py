@@ -26,6 +26,7 @@ from lily.store import assets, feed
 from lily.store.copying import NULL, dump, moment, string, text
 from lily.store.database import bind_many
 from lily.store.ingest import (
+    LINKS,
     Incoming,
     Ingest,
     Tally,
@@ -63,8 +64,11 @@ HAS_LAYERS = (
     " EXISTS (SELECT FROM tombstone WHERE tenant = %(tenant)s)"
 )
 LAYERED = (
-    "SELECT FROM asset_source WHERE tenant = %(tenant)s AND guid = ANY(%(guids)s)"
-    " UNION ALL SELECT FROM tombstone WHERE tenant = %(tenant)s AND guid = ANY(%(guids)s) LIMIT 1"
+    "SELECT guid FROM asset_source WHERE tenant = %(tenant)s AND guid = ANY(%(guids)s)"
+    " UNION SELECT guid FROM tombstone WHERE tenant = %(tenant)s AND guid = ANY(%(guids)s)"
+)
+STORED = (
+    "SELECT guid FROM asset WHERE tenant = %(tenant)s AND lane = %(lane)s AND guid = ANY(%(guids)s)"
 )
 STAGING = "CREATE TEMP TABLE IF NOT EXISTS batch_fresh (LIKE lily.asset) ON COMMIT DELETE ROWS"
 COPY = f"COPY batch_fresh ({assets.ALL}) FROM STDIN"
@@ -91,8 +95,14 @@ class Chunk(msgspec.Struct):
     dropped: int = 0  # by a hook, on purpose
 
 
-class _Known(Exception):
-    """Something in the chunk is stored already."""
+New = tuple[Asset, Message]
+
+
+class _Ready(msgspec.Struct):
+    """New assets as COPY text, and the facts that they exist."""
+
+    rows: str
+    facts: list[Fact]
 
 
 class Loader:
@@ -125,12 +135,13 @@ class Loader:
         attempt = 0
         while True:
             try:
-                if self._hopeful:
-                    return self._insert(place, chunk)
-                return self._merge(place, chunk)
-            except _Known:
+                return self._store(place, chunk)
+            except psycopg.errors.UniqueViolation as cause:
+                if not self._hopeful:  # somebody else was quicker than we could look
+                    self._again(cause, attempt)
+                    attempt += 1
                 self._hopeful = False
-            except (psycopg.errors.UniqueViolation, psycopg.OperationalError, Unavailable) as cause:
+            except (psycopg.OperationalError, Unavailable) as cause:
                 self._again(cause, attempt)
                 attempt += 1
             except psycopg.Error as cause:
@@ -141,48 +152,37 @@ class Loader:
             self._conn.close()
             self._conn = None
 
-    # The quick way: nothing of it is known -------------------------------------------------
-
-    def _insert(self, place: Place, chunk: Chunk) -> Tally | None:
-        if not chunk.messages or not all(map(fresh.suits, chunk.messages)):
-            return self._merge(place, chunk)
+    def _store(self, place: Place, chunk: Chunk) -> Tally | None:
+        """New assets as they are, everything else the way of every observation."""
         number, now = place.tenant.number, self._now()
         context = self._ingest.context(number, now)
-        made = [
-            fresh.created(number, guid_of(place.tenant.id, m.seen.qualified_name), m, context)
-            for m in chunk.messages
-        ]
-        if len({asset.guid for asset in made}) < len(made):
-            return self._merge(place, chunk)  # one asset twice: the order decides
-        facts = _facts(made, chunk.messages, context)
-        staged = "".join([_line(asset) for asset in made])
+        new, rest = _sorted(place.tenant, chunk.messages, context)
+        ready = _ready(new, context) if self._hopeful else None
         with (conn := self._connection()).transaction():
             if not self._begin(conn, place, chunk, now):
                 return None
-            _refuse_known(conn, number, made)
-            conn.execute(STAGING)
-            with conn.cursor().copy(COPY) as copy:
-                copy.write(staged)
+            known = _known(conn, place, new, look=not self._hopeful)
+            if known:
+                rest += [message for asset, message in new if asset.guid in known]
+                rest.sort(key=lambda message: message.when[1])
+                new = [each for each in new if each[0].guid not in known]
+            self._hopeful = not known
+            ready = ready if ready and not known else _ready(new, context)
+            if new:
+                conn.execute(STAGING)
+                with conn.cursor().copy(COPY) as copy:
+                    copy.write(ready.rows)
             # From here on the tenant's other writers wait.
-            position, previous = feed.take_head(conn, number)
-            try:
+            tally = self._ingest.merge(conn, _incoming(place, rest), now)
+            if new:
+                position, previous = feed.take_head(conn, number)
                 conn.execute(INSERT, [position])
-            except psycopg.errors.UniqueViolation:
-                raise _Known from None
-            assets.save_aliases(conn, _aliases(made))
-            write_links(conn, forge(number, position, previous, facts))
-            tally = Tally(created=len(made), unchanged=chunk.dropped)
-            _count(conn, place, chunk, tally)
-        return tally
-
-    # The way of every observation -------------------------------------------------------------
-
-    def _merge(self, place: Place, chunk: Chunk) -> Tally | None:
-        now = self._now()
-        with (conn := self._connection()).transaction():
-            if not self._begin(conn, place, chunk, now):
-                return None
-            tally = self._ingest.merge(conn, _incoming(place, chunk.messages), now)
+                assets.save_aliases(conn, _aliases(new))
+                if rest:  # its facts are staged still
+                    conn.execute(LINKS.make)
+                    conn.execute(LINKS.empty)
+                write_links(conn, forge(number, position, previous, ready.facts))
+            tally.created += len(new)
             tally.unchanged += chunk.dropped
             _count(conn, place, chunk, tally)
         return tally
@@ -275,42 +275,74 @@ def _line(asset: Asset) -> str:
     )
 
 
-def _facts(made: Sequence[Asset], messages: Sequence[Message], context: Context) -> list[Fact]:
+def _sorted(
+    tenant: Tenant, messages: Sequence[Message], context: Context
+) -> tuple[list[New], list[Message]]:
+    """What may be new, as assets; and what needs a decision: of one asset twice, the order."""
+    new: dict[UUID, New] = {}
+    rest: list[Message] = []
+    twice: set[UUID] = set()
+    for message in messages:
+        guid = guid_of(tenant.id, message.seen.qualified_name)
+        if guid in twice or not fresh.suits(message):
+            rest.append(message)
+            twice.add(guid)
+        elif guid in new:
+            twice.add(guid)
+            rest.append(message)
+        else:
+            new[guid] = (fresh.created(tenant.number, guid, message, context), message)
+    if twice:
+        rest += [new.pop(guid)[1] for guid in twice if guid in new]
+        rest.sort(key=lambda message: message.when[1])
+    return list(new.values()), rest
+
+
+def _ready(new: Sequence[New], context: Context) -> _Ready:
+    facts = _facts(new, context)
+    return _Ready("".join([_line(asset) for asset, _ in new]), facts)
+
+
+def _facts(new: Sequence[New], context: Context) -> list[Fact]:
     """The facts of new assets; each row notes the number of its own, counted from one."""
     loud: list[Fact] = []
-    quiet: dict[UUID, list[tuple[Asset, Message]]] = defaultdict(list)
-    for asset, message in zip(made, messages, strict=True):
+    quiet: dict[UUID, list[New]] = defaultdict(list)
+    for asset, message in new:
         if is_quiet(asset):
             quiet[asset.parent or asset.guid].append((asset, message))
         else:
             loud.append(fresh.told(asset, message, context))
             asset.feed_position = len(loud)
     for parent, together in quiet.items():
-        asset, message = together[0]
-        loud.append(
-            fields_created(parent, message, asset.qualified_name, len(together), context.now)
-        )
+        first, message = together[0]
+        name, count = first.qualified_name, len(together)
+        loud.append(fields_created(parent, message, name, count, context.now))
         for asset, _ in together:
             asset.feed_position = len(loud)
     return loud
 
 
-def _refuse_known(conn: psycopg.Connection, tenant: int, made: Sequence[Asset]) -> None:
-    """What is left of an asset beside its row: an alias, a claim that came first, a tombstone."""
-    own = [a.qualified_name for a in made if a.caller_id == a.qualified_name]
-    if own and assets.aliases(conn, [tenant], own):
-        raise _Known
-    row = conn.execute(HAS_LAYERS, {"tenant": tenant}).fetchone()
+def _known(conn: psycopg.Connection, place: Place, new: Sequence[New], look: bool) -> set[UUID]:
+    """Which of them are not new after all: by an alias, a claim that came first, a tombstone, or,
+    if we have to look, a row. Without looking the insert will tell."""
+    number = place.tenant.number
+    known: set[UUID] = set()
+    own = {a.qualified_name: a.guid for a, _ in new if a.caller_id == a.qualified_name}
+    if own:
+        known |= {own[alias] for _, alias in assets.aliases(conn, [number], list(own))}
+    row = conn.execute(HAS_LAYERS, {"tenant": number}).fetchone()
+    values = {"tenant": number, "lane": place.lane, "guids": [asset.guid for asset, _ in new]}
     if row and any(row):
-        values = {"tenant": tenant, "guids": [asset.guid for asset in made]}
-        if conn.execute(LAYERED, values).fetchone() is not None:
-            raise _Known
+        known |= {guid for (guid,) in conn.execute(LAYERED, values)}
+    if look and new:
+        known |= {guid for (guid,) in conn.execute(STORED, values)}
+    return known
 
 
-def _aliases(made: Sequence[Asset]) -> list[tuple[int, str, UUID]]:
+def _aliases(new: Sequence[New]) -> list[tuple[int, str, UUID]]:
     return [
         (a.tenant, a.caller_id, a.guid)
-        for a in made
+        for a, _ in new
         if a.caller_id and a.caller_id != a.qualified_name
     ]
 

@@ -104,7 +104,12 @@ def book(folder: Path, sheets: dict[str, list[list[Any]]]) -> Path:
 
 
 def test_an_xlsx_is_read_from_the_sheet_called_assets(tmp_path: Path) -> None:
-    rows = [["asset_id", "tags", "metadata.n", "metadata.s"], ["a", "x;y", 5.0, "5"], [], ["b"]]
+    rows: list[list[Any]] = [
+        ["asset_id", "tags", "metadata.n", "metadata.s"],
+        ["a", "x;y", 5.0, "5"],
+        [],
+        ["b"],
+    ]
     path = book(tmp_path, {"notes": [["hello"]], "assets": rows})
     assert list(records("xlsx", path)) == [
         Record(2, {"asset_id": "a", "tags": ["x", "y"], "metadata": {"n": 5, "s": "5"}}),
