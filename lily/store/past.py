@@ -17,6 +17,7 @@ from lily.assets.versions import KINDS, STATE, State, Told, Version, backward, f
 from lily.events.lanes import lane_of
 
 WEIGHT = 20_000
+TOGETHER = 20_000  # facts that one transaction may make
 
 NEXT = (
     "SELECT position, kind, at, guid, version, cause, payload FROM fact"
@@ -93,15 +94,22 @@ def versions_after(
 def _next(
     conn: psycopg.Connection, tenant: int, start: int, head: int
 ) -> tuple[list[tuple[UUID | None, Told]], int]:
-    """The next facts, as many as make a reasonable number of rows."""
+    """The next facts, as many as make a reasonable number of rows.
+
+    Those of one transaction share their time and stay together: a field may have come and changed
+    in it, and then its change stands before its coming.
+    """
     taken: list[tuple[UUID | None, Told]] = []
     weight = 0
-    for guid, fact in _facts(conn.execute(NEXT, [tenant, start, head, WEIGHT])):
+    most = WEIGHT + TOGETHER
+    for guid, fact in _facts(conn.execute(NEXT, [tenant, start, head, most])):
         count = fact.after.get("count", 1) if fact.kind == "FieldsCreated" and fact.after else 1
-        if taken and weight + count > WEIGHT:
+        if taken and weight + count > WEIGHT and fact.at != taken[-1][1].at:
             break
         taken.append((guid, fact))
         weight += count
+    if len(taken) == most:
+        taken = [each for each in taken if each[1].at != taken[-1][1].at] or taken
     return taken, taken[-1][1].position if taken else head
 
 

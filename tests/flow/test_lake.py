@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import load_catalog
+from typer.testing import CliRunner
 
 from lily import wiring
 from lily.api.app import create_app
 from lily.assets.edits import Edit, Who
 from lily.assets.model import public
+from lily.cli.app import build
 from lily.errors import Fenced, Invalid
 from lily.events.observations import AssetGone, AssetSeen, Observation
 from lily.identity.actor import Actor
@@ -30,7 +32,7 @@ from lily.lake.upkeep import Rules, upkeep
 from lily.pipeline.archive import CellArchive
 from lily.settings import load
 from lily.store import archive as reads
-from lily.store import tenants, views
+from lily.store import past, tenants, views
 from lily.store.edits import Edits
 from lily.store.embedded import Server
 from lily.store.migrate import migrate
@@ -216,6 +218,15 @@ def test_a_field_that_changed_before_it_was_archived_has_its_first_version(place
         ("t#a", 1, "one"), ("t#a", 2, "two"), ("t#b", 1, None),
         ("t#c", 1, "one"), ("t#c", 2, "two"), ("t#d", 1, None),
     ]  # fmt: skip
+
+
+def test_small_steps_tell_the_same_history(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(past, "WEIGHT", 3)
+    day = random.Random(8)
+    for _ in range(4):
+        place.say(*a_day(day))
+    place.archive.catch_up(latest=True)
+    assert_complete(place)
 
 
 def test_a_field_with_a_date_of_its_own_has_one_first_version(place: Place) -> None:
@@ -477,6 +488,26 @@ def test_an_export_has_the_rows_of_the_tenant_only(place: Place) -> None:
         assert client.get("/api/v1/lake/export/people", headers=head).status_code == 404
         viewer = bearer(minted(built, place.tenant, "viewer"))
         assert client.get("/api/v1/lake", headers=viewer).status_code == 403
+
+
+def test_the_command_line_lists_queries_and_maintains(place: Place) -> None:
+    place.say(seen("shop.people"))
+    place.archive.catch_up(latest=True)
+    settings = place.core.settings
+    where = ["--home", str(settings.home), "--database", settings.database, "--json"]
+    who = ["--tenant", place.tenant.name]
+
+    def lily(*line: str) -> Any:
+        done = CliRunner().invoke(build(), ["lake", *line, *where])
+        assert done.exit_code == 0, done.output
+        return msgspec.json.decode(done.stdout)
+
+    assert {each["table"]: each["rows"] for each in lily("tables", *who)} == dict.fromkeys(
+        TABLES, 1
+    ) | {"tags": 0}
+    sql = "SELECT qualified_name FROM assets"
+    assert lily("query", sql, *who) == [{"qualified_name": "shop.people"}]
+    assert {each["table"] for each in lily("maintain", *who)} == set(TABLES)
 
 
 TABLES = ("observations", "facts", "assets_history", "assets", "tags")
