@@ -1,10 +1,11 @@
 """Contract tests for plug-ins: subclass one, say how yours is made, run pytest."""
 
 import copy
+from collections.abc import Iterable
 
 import msgspec
 
-from lily.sdk import AssetGone, AssetSeen, Hook, Observation, Reject
+from lily.sdk import AssetGone, AssetSeen, Cursor, Hook, Observation, Reject, Source
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(Observation).decode
@@ -58,6 +59,53 @@ class HookContract:
 
     def _all(self) -> list[Observation]:
         return [*observations(), *self.examples()]
+
+
+class SourceContract:
+    """What Lily expects of every source; the tool that it reads must not change meanwhile.
+
+    class TestMine(SourceContract):
+        def make(self) -> Source:
+            return Mine(Mine.Options(...))
+    """
+
+    def make(self) -> Source:
+        raise NotImplementedError("say how your source is made")
+
+    def test_it_yields_something_and_only_observations_and_cursors(self) -> None:
+        items = list(self.make().read(None))
+        strange = {
+            type(i).__name__ for i in items if not isinstance(i, AssetSeen | AssetGone | Cursor)
+        }
+        assert not strange, f"a source yields observations and cursors, not {strange}"
+        assert _stated(items), "there is nothing to see; give your source an example to read"
+
+    def test_what_it_yields_can_be_written_and_read_back(self) -> None:
+        for item in self.make().read(None):
+            if isinstance(item, Cursor):
+                again = msgspec.json.decode(msgspec.json.encode(item.value))
+                assert again == item.value, "a cursor is plain JSON"
+            else:
+                assert _decode(_encode(item)) == item, "an observation is plain JSON"
+
+    def test_reading_twice_yields_the_same(self) -> None:
+        source = self.make()
+        first = _stated(source.read(None))
+        for other in (source, self.make()):
+            assert _stated(other.read(None)) == first, "the same statement each time, or it is news"
+
+    def test_it_goes_on_at_each_of_its_cursors(self) -> None:
+        items = list(self.make().read(None))
+        whole = _stated(items)
+        for place in [n for n, item in enumerate(items) if isinstance(item, Cursor)]:
+            cursor = items[place]
+            assert isinstance(cursor, Cursor)
+            rest = _stated(self.make().read(cursor))
+            assert {**_stated(items[:place]), **rest} == whole, f"{cursor} loses something"
+
+
+def _stated(items: Iterable[Observation | Cursor]) -> dict[str, bytes]:
+    return {i.qualified_name: _encode(i) for i in items if not isinstance(i, Cursor)}
 
 
 def ask(hook: Hook, seen: Observation) -> Observation | None:

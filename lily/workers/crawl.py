@@ -23,7 +23,8 @@ from lily.workers.reading import Chunk, chunks
 from lily.workers.sending import Counts, Sender
 
 PAUSE = 1.0
-UPKEEP = 600.0
+PLAN_EVERY = 5  # turns
+TIDY_EVERY = 600
 AT_ONCE = 2  # crawls in one process; they mostly wait for what they read
 BEAT = 5.0
 ATTEMPTS = 4
@@ -36,15 +37,15 @@ class Ended(Exception):
 
 
 def run(core: Core, stop: Event) -> None:
-    host, since_upkeep = Host(core, stop), UPKEEP
+    host, turn = Host(core, stop), 0
     try:
         while not stop.is_set():
-            host.plan()
-            host.fill()
-            if since_upkeep >= UPKEEP:
+            if turn % PLAN_EVERY == 0:
+                host.plan()
+            if turn % TIDY_EVERY == 0:
                 host.tidy()
-                since_upkeep = 0.0
-            since_upkeep += PAUSE
+            host.fill()
+            turn += 1
             stop.wait(PAUSE)
     finally:
         host.close()

@@ -1,5 +1,7 @@
 """Crawls and lag over HTTP, and capture within two seconds."""
 
+import json
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,8 +12,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 from httpx import Client
+from typer.testing import CliRunner
 
 from lily.api.app import create_app
+from lily.cli.app import build
 from lily.events.observations import AssetSeen
 from lily.store.embedded import Server
 from lily.telemetry import exposition
@@ -23,6 +27,7 @@ from tests.flow.sources import Estate
 from tests.serving import serving
 
 ROUTE = "/api/v1/connections"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +94,52 @@ def test_a_source_is_made_run_followed_and_listed(
     assert [item["id"] for item in page["items"]] == [scoped["id"]]
     rest = send(boss, "GET", f"{path}/runs?after={page['next']}").json()
     assert [item["id"] for item in rest["items"]] == [run["id"]] and rest["next"] is None
+
+
+def test_the_command_line_runs_lists_shows_and_cancels(
+    system: Core, boss: Person, estate: Estate
+) -> None:
+    estate.has("made://a")
+    make(boss, "test-made", options={"plan": str(estate.path)})
+    token = boss.headers["Authorization"].removeprefix("Bearer ")
+    ends = ["--url", str(boss.client.base_url), "--token", token, "--json"]
+
+    def lily(*words: str) -> Any:
+        done = CliRunner().invoke(build(), ["crawl", *words, *ends])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.output)
+
+    asked = lily("run", "ours", "--no-wait")
+    assert asked["state"] == "queued"
+    crawl.work(system, Event())
+    assert lily("show", asked["id"])["state"] == "succeeded"
+    scoped = lily("run", "ours", "--scope", "made://a", "--no-wait")
+    assert lily("cancel", scoped["id"])["state"] == "cancelled"
+    assert [item["id"] for item in lily("list", "ours")] == [scoped["id"], asked["id"]]
+    lost = CliRunner().invoke(build(), ["crawl", "run", "nobody", *ends])
+    assert "There is no connection nobody" in str(lost.exception)
+
+
+def test_a_dbt_project_lands_with_its_lineage(
+    core: Core, system: Core, boss: Person, corridor: Corridor
+) -> None:
+    folder = core.settings.home / "inbox" / boss.tenant.name / "dbt"
+    shutil.copytree(EXAMPLES / "dbt", folder)
+    options = {"path": str(folder), "namespace": "postgres://db:5432"}
+    made = make(boss, "dbt", options=options).json()
+    run = send(boss, "POST", f"{ROUTE}/{made['id']}/run").json()
+    crawl.work(system, Event())
+    run = send(boss, "GET", f"/api/v1/crawls/{run['id']}").json()
+    assert (run["state"], run["error"]) == ("succeeded", "")
+    corridor.run()
+    query = {"qualified_name": "postgres://db:5432/shop.marts.dim%2Ecustomers"}
+    mart = boss.client.get("/api/v1/metadata/by-name", params=query, headers=boss.headers).json()
+    assert mart["metadata"]["depends_on"][1] == "postgres://db:5432/shop.staging.stg_customers"
+    assert (mart["asset_owner"], mart["tags"]) == ("finance@example.com", ["daily", "mart"])
+    columns = send(boss, "GET", f"/api/v1/metadata/{mart['guid']}/children").json()["items"]
+    assert len(columns) == 3
+    found = send(boss, "GET", "/api/v1/metadata/search?q=weekly+revenue").json()["items"]
+    assert [item["asset_type"] for item in found] == ["dashboard"]
 
 
 def test_schedules_are_checked_and_changed(boss: Person, estate: Estate) -> None:
