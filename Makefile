@@ -7,7 +7,7 @@ LILY   := $(BIN)/lily
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check lint docs schema lock clean tools
+.PHONY: help run setup test check lint docs schema lock jars clean tools
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -42,6 +42,11 @@ lock: ## Resolve the dependencies again into the two lock files (needs uv)
 	  --extra dev --extra build -o requirements-dev.lock
 	uv pip compile pyproject.toml --universal --generate-hashes --no-header --no-annotate \
 	  --extra build -c requirements-dev.lock -o requirements.lock
+
+jars: ## Fetch the jars with which Spark itself reads the lake (needs Maven)
+	@command -v mvn >/dev/null || { echo "make jars needs Maven: install it (on Debian and Ubuntu: apt install maven)." >&2; exit 1; }
+	mvn -q -B -f jars/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DincludeTypes=jar \
+	  -DoutputDirectory=.
 
 clean: ## Remove the virtual environment and caches; data in .lily stays
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \

@@ -12,6 +12,7 @@ from time import monotonic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from lily.errors import Unavailable
 from lily.pipeline.archive import CellArchive
 from lily.telemetry import LOOP_FAILURES, logger
 from lily.wiring import Core
@@ -73,6 +74,10 @@ class LakeStage:
     def _safely(self, work: Callable[[], object]) -> None:
         try:
             work()
+        except Unavailable as cause:
+            logger(__name__).warning("lake stage waits", reason=str(cause))
         except Exception as cause:  # noqa: BLE001  a broken lake must not stop the ingest
+            if self._stop.is_set():
+                return  # cut off; the next one goes on from the last commit
             LOOP_FAILURES.labels("lake").inc()
             logger(__name__).error("lake stage failed", reason=str(cause), exc_info=True)

@@ -413,6 +413,57 @@ def test_pyiceberg_and_duckdb_read_the_same_rows(place: Place) -> None:
     assert len(found) == rows.num_rows > 0
 
 
+JARS = sorted((Path(__file__).parents[2] / "jars").glob("*.jar"))
+SPARK = """
+import json, sys
+from pyspark.sql import SparkSession
+
+jars, jdbc, user, warehouse, scratch, snapshot = sys.argv[1:]
+catalog = "spark.sql.catalog.lake"
+options = {
+    "spark.jars": jars, "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1", "spark.local.dir": scratch,
+    catalog: "org.apache.iceberg.spark.SparkCatalog", f"{catalog}.type": "jdbc",
+    f"{catalog}.uri": jdbc, f"{catalog}.jdbc.user": user, f"{catalog}.warehouse": warehouse,
+    f"{catalog}.jdbc.schema-version": "V1", f"{catalog}.cache-enabled": "false",
+}
+spark = SparkSession.builder.master("local[1]").config(map=options).getOrCreate()
+sql = "SELECT guid, version, description, tags FROM lake.lily.assets_history ORDER BY 1, 2"
+versions = [tuple(row) for row in spark.sql(sql).collect()]
+then = spark.sql(f"SELECT count(*) FROM lake.lily.assets VERSION AS OF {snapshot}").first()[0]
+now = spark.sql("SELECT count(*) FROM lake.lily.assets").first()[0]
+print(json.dumps({"versions": versions, "then": then, "now": now}))
+spark.stop()
+"""
+
+
+@pytest.mark.skipif(not JARS, reason="no jars; `make jars` fetches them")
+def test_spark_reads_the_same_tables_with_the_jars(
+    place: Place, server: Server, tmp_path: Path
+) -> None:
+    place.say(*a_day(random.Random(3)))
+    place.archive.catch_up(latest=True)
+    then = read.state(place.archive.lake, "assets")
+    assert then is not None
+    place.say(*(seen(f"more.{number}") for number in range(5)))
+    place.archive.catch_up(latest=True)
+    jdbc = (
+        "jdbc:postgresql://localhost/lake?currentSchema=lake&sslmode=disable"
+        "&socketFactory=org.newsclub.net.unix.AFUNIXSocketFactory$FactoryArg"
+        f"&socketFactoryArg={server.socket}/.s.PGSQL.5432"
+    )
+    warehouse = wiring.warehouse(place.core.settings, "home")
+    given = [jdbc, "postgres", warehouse, str(tmp_path / "spark"), str(then.snapshot_id)]
+    command = [sys.executable, "-c", SPARK, ",".join(map(str, JARS)), *given]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = msgspec.json.decode(done.stdout.splitlines()[-1])
+    sql = "SELECT guid, version, description, tags FROM assets_history ORDER BY 1, 2"
+    ours = read.query(place.archive.lake, sql).rows  # Spark saw every tenant
+    assert [tuple(row) for row in found["versions"]] == ours
+    assert (found["then"], found["now"]) == (then.rows, then.rows + 5)
+
+
 def test_a_query_can_change_nothing_and_reach_no_files(place: Place) -> None:
     place.say(seen("t"))
     place.archive.catch_up()
