@@ -79,7 +79,7 @@ def parse(given: Iterable[tuple[str, str]]) -> Query:
     since = _since(values, errors)
     limit = _limit(values, errors)
     text = values.get("q", [""])[0].strip()
-    chunks = tuple(dict.fromkeys(_CHUNK.findall(text)))
+    chunks = telling(dict.fromkeys(_CHUNK.findall(text)))
     if len(chunks) > MOST_WORDS:
         errors.append(FieldError("q", f"has more than {MOST_WORDS} words; leave some out"))
     if errors:
@@ -98,6 +98,12 @@ def parse(given: Iterable[tuple[str, str]]) -> Query:
     )
     after = values.get("after", [""])[0]
     return unmark(after, query) if after else query
+
+
+def telling(chunks: Iterable[str]) -> tuple[str, ...]:
+    """Without the words that descriptions are not indexed by, unless there are no others."""
+    found = tuple(chunks)
+    return tuple(chunk for chunk in found if chunk.lower() not in words.COMMON) or found
 
 
 def loosened(query: Query) -> Query:

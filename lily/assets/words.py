@@ -20,6 +20,15 @@ MAX_KEYS = 64
 
 _PLAIN = (str, int, float, bool)
 
+# Words of prose that tell nothing. Names keep them; descriptions would be a third longer.
+COMMON = frozenset(
+    (
+        "an and are as at be been but by can for from had has have if in into is it its no not of"
+        " on or our so such than that the their then there these they this those to was we were"
+        " which will with you your"
+    ).split()
+)
+
 
 def split(text: str) -> tuple[str, ...]:
     """Words of a text, lower case, split at case, digits, `_` and `.`; whole chunks stay too."""
@@ -54,7 +63,7 @@ def vector(
     """The text of a tsvector."""
     names = split(name)
     seen = dict.fromkeys(names)
-    places = [word for word in _place_words(qualified_name) if word not in seen]
+    places = [word for word in _place_words(qualified_name, name) if word not in seen]
     parts = []
     if names:
         parts.append("'" + "':1A '".join(names) + "':1A")
@@ -66,7 +75,7 @@ def vector(
         words = dict.fromkeys(_CHUNK.findall(description[:20_000].lower()))
         if len(words) > MAX_WORDS or len(description) > MAX_LEXEME:
             words = dict.fromkeys(word[:MAX_LEXEME] for word in islice(words, MAX_WORDS))
-        prose = [word for word in words if word not in seen]
+        prose = [word for word in words if word not in seen and word not in COMMON]
         if prose:
             parts.append("'" + "':1C '".join(prose) + "':1C")
     # The name whole too, so that exact matches can come first.
@@ -79,12 +88,14 @@ def vector(
     return " ".join(parts)
 
 
-def _place_words(qualified_name: str) -> tuple[str, ...]:
+def _place_words(qualified_name: str, name: str) -> Iterable[str]:
     """Those of a field begin with those of its parent, which many others have too."""
     parent, mark, own = qualified_name.rpartition("#")
     if not mark:
         return split(own)
-    return tuple(dict.fromkeys((*_parent_words(parent), *split(own))))
+    if own == name:
+        return _parent_words(parent)  # its own are the name's, which weigh more
+    return dict.fromkeys((*_parent_words(parent), *split(own)))
 
 
 @lru_cache(maxsize=1024)
@@ -112,8 +123,10 @@ def facets(
         found.append(facet("source", data_source))
     if owner:
         found.append(facet("owner", owner))
-    found.extend(facet("tag", tag) for tag in tags)
-    found.extend(facet("term", term) for term in terms)
+    if tags:
+        found.extend([facet("tag", tag) for tag in tags])
+    if terms:
+        found.extend([facet("term", term) for term in terms])
     for key, value in islice(metadata.items(), MAX_KEYS):
         if isinstance(value, _PLAIN):
             found.append(metadata_facet(key, value))

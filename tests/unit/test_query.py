@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from lily.assets.query import Query, loosened, mark, parse
+from lily.assets.query import Query, loosened, mark, parse, telling
 from lily.errors import Invalid
 
 SEVENTEEN = " ".join(f"w{number}" for number in range(17))
@@ -95,3 +95,8 @@ def test_a_mark_remembers_that_the_words_were_loosened() -> None:
 
 def test_nothing_asked_is_everything() -> None:
     assert parse([]) == Query()
+
+
+def test_common_words_are_left_out_unless_there_are_no_others() -> None:
+    assert telling(["the", "board", "of", "directors"]) == ("board", "directors")
+    assert telling(["of", "the"]) == ("of", "the")
