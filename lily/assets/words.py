@@ -21,13 +21,12 @@ MAX_KEYS = 64
 _PLAIN = (str, int, float, bool)
 
 # Words of prose that tell nothing. Names keep them; descriptions would be a third longer.
-COMMON = frozenset(
-    (
-        "an and are as at be been but by can for from had has have if in into is it its no not of"
-        " on or our so such than that the their then there these they this those to was we were"
-        " which will with you your"
-    ).split()
+_COMMON = (
+    "an and are as at be been but by can for from had has have if in into is it its no not of"
+    " on or our so such than that the their then there these they this those to was we were"
+    " which will with you your"
 )
+COMMON = frozenset(_COMMON.split())
 
 
 def split(text: str) -> tuple[str, ...]:
