@@ -7,7 +7,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from lily import plugins
 from lily.assets.model import Asset
+from lily.sdk import Source
+from lily.sdk.testing import SourceContract
 from lily.store import history, views
 from lily.store.embedded import Server
 from lily.types import Tenant
@@ -268,3 +271,14 @@ def _plain(page: list[Any]) -> list[dict[str, Any]]:
 
     plain: list[dict[str, Any]] = msgspec.to_builtins(page)
     return plain
+
+
+class TestPostgresKeepsTheContract(SourceContract):
+    @pytest.fixture(autouse=True)
+    def reading(self, warehouse: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.url = warehouse
+        monkeypatch.setattr("lily.connectors.postgres_catalog.BATCH", 2)  # many cursors
+
+    def make(self) -> Source:
+        source: Source = plugins.build("source", "postgres", {"url": self.url})
+        return source
