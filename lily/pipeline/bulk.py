@@ -6,6 +6,7 @@ own guard, so a job that was killed goes on where it stopped.
 
 import errno
 import gc
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
@@ -27,7 +28,7 @@ from lily.store.bulk import Loader, Place
 from lily.store.database import direct
 from lily.store.ingest import Ingest
 from lily.store.jobs import Board, Job
-from lily.store.spool import PART, Folder, part_of, parts_of
+from lily.store.spool import PART, Folder, part_of, parts_of, sweep
 from lily.store.throttle import Throttle
 from lily.tags.effective import effective
 from lily.telemetry import logger
@@ -35,7 +36,7 @@ from lily.types import LANES, Lane, Tenant
 from lily.wiring import Core, save
 
 IDLE = 60.0
-POLL = 0.5
+POLL = 0.2
 BEAT = 2.0
 SCHEMA = "part int, chunks int, seconds double, waited double"
 # The JVM only hands bytes on: compiled lightly it starts sooner, and leaves the cores to others.
@@ -58,13 +59,14 @@ def work(core: Core, stop: Event, idle: float = IDLE) -> None:
     runner = uuid4()
     board = Board(core.database, runner)
     chosen, scratch = core.settings, core.settings.home / "spark"
-    spark = session(chosen.spark, chosen.spark_memory, scratch, "lily-bulk", QUICK)
+    spark = session(_wide(chosen.spark), chosen.spark_memory, scratch, "lily-bulk", QUICK)
     # A part is a task, and a record: it is read whole, and split where it is merged.
     spark.conf.set("spark.sql.files.maxPartitionBytes", str(PART))
     spark.conf.set("spark.sql.files.openCostInBytes", str(PART))
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1")
     quiet = 0.0
     try:
+        sweep(chosen.home / "spool", board.needed)
         while not stop.is_set() and quiet < idle:
             job = board.claim()
             if job is None:
@@ -75,6 +77,13 @@ def work(core: Core, stop: Event, idle: float = IDLE) -> None:
             Run(core, board, spark, job, runner, str(settings), stop).run()
     finally:
         spark.stop()
+
+
+def _wide(master: str) -> str:
+    """One more task than cores: while one waits for the tenant's feed, the others work."""
+    if master == "local[*]":
+        return f"local[{len(os.sched_getaffinity(0)) + 1}]"
+    return master
 
 
 class Run:

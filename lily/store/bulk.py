@@ -23,7 +23,7 @@ from lily.errors import Fenced, Unavailable
 from lily.events.chain import forge
 from lily.events.facts import Fact
 from lily.store import assets, feed
-from lily.store.copying import NULL, dump, moment, string, text
+from lily.store.copying import NULL, array, dump, moment, string, text
 from lily.store.database import bind_many
 from lily.store.ingest import (
     LINKS,
@@ -38,7 +38,7 @@ from lily.store.jobs import Refused
 from lily.telemetry import logger
 from lily.types import Lane, Tenant
 
-CHUNK = 5_000
+CHUNK = 3_000  # a job that is under way must be taken up with the same number
 ATTEMPTS = 8
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -254,7 +254,7 @@ def _line(asset: Asset) -> str:
         f"{a.data_source}{a.external_id}{a.cause}{a.source}"
     )
     vector = assets.search_vector(a)
-    rare = a.tags or a.business_terms or a.details is not None or a.statement is not None
+    rare = a.details is not None or a.statement is not None
     if rare or "\\" in words or "\n" in words or "\t" in words or "\r" in words:
         return text((*astuple(a), vector))
     null = NULL
@@ -268,7 +268,8 @@ def _line(asset: Asset) -> str:
         f"{null if a.asset_owner is None else a.asset_owner}\t"
         f"{null if a.description is None else a.description}\t{parent}\t"
         f"{null if a.data_source is None else a.data_source}\t"
-        f"{null if a.external_id is None else a.external_id}\t{{}}\t{{}}\t{metadata}\t{null}\t1\t"
+        f"{null if a.external_id is None else a.external_id}\t"
+        f"{array(a.tags)}\t{array(a.business_terms)}\t{metadata}\t{null}\t1\t"
         f"{null}\t{null}\t{null}\t{null}\t{created}\t{now}\t{observed}\t{now}\t"
         f"{a.feed_position}\t{a.cause}\t{a.source}\t{a.log_offset}\t0\t{null}\t{null}\t"
         f"{string(vector)}\n"

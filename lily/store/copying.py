@@ -80,7 +80,7 @@ def dump(value: Mapping[str, Any]) -> str:
     return string(_encode(value).decode())
 
 
-def _array(values: Sequence[str]) -> str:
+def array(values: Sequence[str]) -> str:
     if not values:
         return "{}"
     quoted = [value.replace("\\", "\\\\").replace('"', '\\"') for value in values]
@@ -100,6 +100,6 @@ _DUMPERS: dict[type, Any] = {
     UUID: lambda value: f"{value.int:032x}",
     datetime: moment,
     dict: dump,
-    list: _array,
+    list: array,
     bytes: lambda value: "\\\\x" + value.hex(),
 }

@@ -13,6 +13,7 @@ from lily.store.database import Database, Unit
 
 State = Literal["queued", "running", "succeeded", "partial", "failed", "cancelled"]
 STALE = "10 seconds"  # a runner that was silent for so long is gone
+KEPT = "7 days"  # so long a failed or cancelled job can be resumed
 ABANDONED = "1 day"  # an upload that old will not end any more
 
 _FIELDS = (
@@ -70,6 +71,10 @@ ABANDON = f"""
 UPDATE job SET state = 'failed', finished_at = now(),
                reason = 'The upload never ended; send it again.'
  WHERE state = 'queued' AND stage = 'receiving' AND accepted_at < now() - interval '{ABANDONED}'
+"""
+NEEDED = f"""
+SELECT id FROM job WHERE state IN ('queued', 'running')
+   OR (state IN ('failed', 'cancelled') AND finished_at > now() - interval '{KEPT}')
 """
 BEAT = (
     "UPDATE job SET beat_at = now() WHERE tenant = %s AND id = %s AND runner = %s"
@@ -236,6 +241,14 @@ class Board:
             if row is not None:
                 return Job(*row)
         return None
+
+    def needed(self) -> set[str]:
+        """The jobs whose files somebody may still want."""
+        found: set[str] = set()
+        for cell, tenants in self._cells().items():
+            with self._database.cell(cell, tenants) as conn:
+                found |= {str(id) for (id,) in conn.execute(NEEDED)}
+        return found
 
     def beat(self, cell: str, job: Job) -> bool:
         """False when the job is no longer ours: cancelled, or taken over."""

@@ -7,7 +7,7 @@ kind `lined` has `<line>\\t<record>`, or `<line>\\t!<reason>` for what could not
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 from uuid import UUID
@@ -63,8 +63,18 @@ class Folder:
         return fresh
 
 
+def sweep(spool: Path, needed: Callable[[], set[str]]) -> None:
+    """Remove what belongs to no job that could still use it."""
+    found = list(spool.glob("*"))  # first: a folder is made after its job
+    kept = needed()
+    for path in found:
+        if path.name not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+
+
 class Cutter:
-    """Writes lines as parts, cut at the end of a line once a part is large enough."""
+    """Writes lines as parts, cut at the first end of a line behind a size: the same file always
+    gives the same parts, however it arrives."""
 
     def __init__(self, folder: Path, lined: bool, size: int = PART) -> None:
         self._folder = folder
@@ -79,7 +89,7 @@ class Cutter:
     def write(self, data: bytes) -> None:
         while data:
             file = self._file or self._next()
-            if self._held >= self._size and (end := data.find(b"\n")) >= 0:
+            if (end := data.find(b"\n", max(0, self._size - 1 - self._held))) >= 0:
                 self._add(file, data[: end + 1])
                 self._close()
                 data = data[end + 1 :]

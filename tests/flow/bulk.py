@@ -44,7 +44,7 @@ class Bulk(msgspec.Struct):
         line = [sys.executable, "-m", "lily.cli", "pipeline", "--stage", "bulk-work"]
         output = (settings.home / "runner.log").open("ab")
         runner = subprocess.Popen(
-            line, env=child_environment(settings, LILY_SPARK="local[2]"), stdout=output,
+            line, env=child_environment(settings), stdout=output,
             stderr=output, start_new_session=True,
         )  # fmt: skip
         output.close()

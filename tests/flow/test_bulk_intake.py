@@ -15,6 +15,9 @@ import openpyxl
 import pytest
 
 from lily.assets.formats import TEMPLATE
+from lily.cli.bulk import files_in, send_files, told
+from lily.cli.client import Client as CliClient
+from lily.cli.failures import Failure
 from lily.store.embedded import Server
 from lily.store.spool import Cutter, Folder, parts_of
 from tests.flow.bulk import PATH, Bulk, bulk_lily, send, status
@@ -139,6 +142,25 @@ def test_more_than_a_thousand_nested_documents_become_a_job(who: Person) -> None
     assert answer.status_code == 400 and "metadata[7]" in answer.text
 
 
+def test_the_command_line_sends_every_file_of_a_folder(who: Person, tmp_path: Path) -> None:
+    token = who.headers["Authorization"].removeprefix("Bearer ")
+    client = CliClient(str(who.client.base_url), token)
+    (tmp_path / "b.csv").write_text("asset_id\nx\n")
+    (tmp_path / "a.ndjson.gz").write_bytes(gzip.compress(LINE))
+    (tmp_path / "notes.txt").write_text("not an asset")
+    paths = files_in(tmp_path)
+    assert [path.name for path in paths] == ["a.ndjson.gz", "b.csv"]
+    jobs = send_files(client, paths, wait=False, quiet=True)
+    assert [job["format"] for job in jobs] == ["ndjson", "csv"]
+    assert "queued" in told(jobs[0])
+    (tmp_path / "b.csv").write_text("nonsense\nx\n")
+    with pytest.raises(Failure, match="call it metadata"):
+        send_files(client, paths, wait=False, quiet=True)
+    with pytest.raises(Failure, match="ends in"):
+        (tmp_path / "empty").mkdir()
+        files_in(tmp_path / "empty")
+
+
 def test_an_upload_that_breaks_off_says_so(lily: Bulk, who: Person) -> None:
     before = spooled(lily)
     url = who.client.base_url
@@ -184,16 +206,18 @@ def test_memory_stays_flat_while_a_large_file_streams_in(lily: Bulk, who: Person
     Folder(lily.settings.home / "spool", job).remove()
 
 
-def test_parts_end_with_lines_and_know_their_first_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", [1, 33, 100, 10_000])
+def test_parts_end_with_lines_and_know_their_first_one(tmp_path: Path, block: int) -> None:
     cutter = Cutter(tmp_path, lined=False, size=100)
     lines = [b"%d" % number * (number % 7 + 1) for number in range(500)]
     text = b"\n".join(lines)
-    for start in range(0, len(text), 33):
-        cutter.write(text[start : start + 33])
+    for start in range(0, len(text), block):
+        cutter.write(text[start : start + block])
     assert cutter.close() == 500
     found: list[bytes] = []
     for number, part in enumerate(parts_of(tmp_path), 1):
         assert part.number == number and part.first == len(found) + 1
         content = Path(part.path).read_bytes()
+        assert content.rfind(b"\n", 0, -1) < 99
         found += content.removesuffix(b"\n").split(b"\n")
     assert found == lines

@@ -36,6 +36,7 @@ router = APIRouter(prefix=BULK_PATH, tags=["bulk"])
 
 Ingester = Annotated[Caller, requires("assets:ingest")]
 SHOWN_ERRORS = 10
+END = 2**62
 XLSX = next(media for media, format in formats.TYPES.items() if format == "xlsx")
 _FILE_NAME = re.compile(r'filename="?([^";]+)"?')
 
@@ -134,7 +135,7 @@ def errors(
     line = unmark(after, tuple[int])
     with services.core.database.unit(caller.tenant) as unit:
         job = jobs.get(unit, uuid_of("job", job_id))
-        found = jobs.errors(unit, job.id, line[0] if line else 0, limit + 1)
+        found = jobs.errors(unit, job.id, min(line[0], END) if line else 0, limit + 1)
     more, found = len(found) > limit, found[:limit]
     items = [ShownError(line=each.line, reason=each.reason) for each in found]
     return Page(items=items, next=mark(found[-1].line) if more else None)
