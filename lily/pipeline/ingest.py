@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from itertools import groupby
 from threading import Event, Lock
 from time import monotonic
 from uuid import uuid4
@@ -13,7 +12,7 @@ from pyspark.sql import DataFrame
 from lily.errors import NotFound
 from lily.pipeline.decode import Decoded, Row, decode
 from lily.pipeline.hooks import HookCache, load_hooks
-from lily.pipeline.source import parse_label
+from lily.pipeline.source import unpack
 from lily.store.ingest import Batch, DeadLetter, Incoming, Ingest, Span
 from lily.store.writer import Writer
 from lily.tags.effective import effective
@@ -105,14 +104,11 @@ class Job:
 
 
 def _by_cell(table: pa.Table) -> dict[str, Stretches]:
-    """Rows grouped by the stretch of the log that they came in; a stretch's rows are together."""
-    cells: dict[str, Stretches] = defaultdict(dict)
-    labels, *columns = (column.to_pylist() for column in table.columns)
-    rows: list[Row] = list(zip(*columns, strict=True))
-    for label, group in groupby(range(len(rows)), labels.__getitem__):
-        place = parse_label(label)
-        indexes = list(group)
-        cells[place[0]][place] = rows[indexes[0] : indexes[-1] + 1]
+    """Records grouped by the stretch of the log that they came in."""
+    cells: dict[str, Stretches] = defaultdict(lambda: defaultdict(list))
+    for row in table.to_pylist():
+        place = (row["cell"], row["lane"], row["start"], row["end"])
+        cells[row["cell"]][place] += unpack(row["records"])
     return cells
 
 
