@@ -157,8 +157,13 @@ def test_a_tenant_has_room_for_a_hundred(boss: Person) -> None:
 
 
 def test_secrets_are_never_in_answers_facts_or_logs(
-    core: Core, boss: Person, hooks: None, capfd: pytest.CaptureFixture[str]
+    core: Core,
+    boss: Person,
+    hooks: None,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO", "lily.api")
     made = make(boss, plugin="test-leak", options={"password": SECRET, "note": "n"})
     assert made["options"] == {"password": "********", "note": "n"}
     path = f"/{made['id']}"
@@ -180,7 +185,7 @@ def test_secrets_are_never_in_answers_facts_or_logs(
         "ConnectionDeleted",
     ]
     assert all(SECRET not in payload and "secrets" not in payload for _, payload in told)
-    logged = "".join(capfd.readouterr())
+    logged = "".join(capfd.readouterr()) + caplog.text
     assert made["id"] in logged and SECRET not in logged
 
 
