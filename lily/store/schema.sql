@@ -1270,11 +1270,11 @@ ALTER TABLE ONLY lily.tombstone
 
 CREATE INDEX asset_alias_guid ON lily.asset_alias USING btree (tenant, guid);
 
-CREATE INDEX asset_search ON ONLY lily.asset USING gin (search) WITH (gin_pending_list_limit='2048');
+CREATE INDEX asset_search ON ONLY lily.asset USING gin (search) WITH (gin_pending_list_limit='1024');
 
-CREATE INDEX asset_core_search_idx ON ONLY lily.asset_core USING gin (search) WITH (gin_pending_list_limit='2048');
+CREATE INDEX asset_core_search_idx ON ONLY lily.asset_core USING gin (search) WITH (gin_pending_list_limit='1024');
 
-CREATE INDEX asset_core_0_search_idx ON lily.asset_core_0 USING gin (search) WITH (gin_pending_list_limit='2048');
+CREATE INDEX asset_core_0_search_idx ON lily.asset_core_0 USING gin (search) WITH (gin_pending_list_limit='1024');
 
 CREATE INDEX asset_expiry ON ONLY lily.asset USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -1300,7 +1300,7 @@ CREATE INDEX asset_core_updated_at_idx ON ONLY lily.asset_core USING brin (updat
 
 CREATE INDEX asset_core_0_updated_at_idx ON lily.asset_core_0 USING brin (updated_at);
 
-CREATE INDEX asset_core_1_search_idx ON lily.asset_core_1 USING gin (search) WITH (gin_pending_list_limit='2048');
+CREATE INDEX asset_core_1_search_idx ON lily.asset_core_1 USING gin (search) WITH (gin_pending_list_limit='1024');
 
 CREATE INDEX asset_core_1_tenant_expires_at_idx ON lily.asset_core_1 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -1310,9 +1310,9 @@ CREATE INDEX asset_core_1_tenant_parent_guid_idx ON lily.asset_core_1 USING btre
 
 CREATE INDEX asset_core_1_updated_at_idx ON lily.asset_core_1 USING brin (updated_at);
 
-CREATE INDEX asset_fields_search_idx ON ONLY lily.asset_fields USING gin (search) WITH (gin_pending_list_limit='2048');
+CREATE INDEX asset_fields_search_idx ON ONLY lily.asset_fields USING gin (search) WITH (gin_pending_list_limit='1024');
 
-CREATE INDEX asset_fields_0_search_idx ON lily.asset_fields_0 USING gin (search) WITH (gin_pending_list_limit='2048');
+CREATE INDEX asset_fields_0_search_idx ON lily.asset_fields_0 USING gin (search) WITH (gin_pending_list_limit='1024');
 
 CREATE INDEX asset_fields_tenant_expires_at_idx ON ONLY lily.asset_fields USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -1330,7 +1330,7 @@ CREATE INDEX asset_fields_updated_at_idx ON ONLY lily.asset_fields USING brin (u
 
 CREATE INDEX asset_fields_0_updated_at_idx ON lily.asset_fields_0 USING brin (updated_at);
 
-CREATE INDEX asset_fields_1_search_idx ON lily.asset_fields_1 USING gin (search) WITH (gin_pending_list_limit='2048');
+CREATE INDEX asset_fields_1_search_idx ON lily.asset_fields_1 USING gin (search) WITH (gin_pending_list_limit='1024');
 
 CREATE INDEX asset_fields_1_tenant_expires_at_idx ON lily.asset_fields_1 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -1340,7 +1340,7 @@ CREATE INDEX asset_fields_1_tenant_parent_guid_idx ON lily.asset_fields_1 USING 
 
 CREATE INDEX asset_fields_1_updated_at_idx ON lily.asset_fields_1 USING brin (updated_at);
 
-CREATE INDEX asset_fields_2_search_idx ON lily.asset_fields_2 USING gin (search) WITH (gin_pending_list_limit='2048');
+CREATE INDEX asset_fields_2_search_idx ON lily.asset_fields_2 USING gin (search) WITH (gin_pending_list_limit='1024');
 
 CREATE INDEX asset_fields_2_tenant_expires_at_idx ON lily.asset_fields_2 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -1350,7 +1350,7 @@ CREATE INDEX asset_fields_2_tenant_parent_guid_idx ON lily.asset_fields_2 USING 
 
 CREATE INDEX asset_fields_2_updated_at_idx ON lily.asset_fields_2 USING brin (updated_at);
 
-CREATE INDEX asset_fields_3_search_idx ON lily.asset_fields_3 USING gin (search) WITH (gin_pending_list_limit='2048');
+CREATE INDEX asset_fields_3_search_idx ON lily.asset_fields_3 USING gin (search) WITH (gin_pending_list_limit='1024');
 
 CREATE INDEX asset_fields_3_tenant_expires_at_idx ON lily.asset_fields_3 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
 

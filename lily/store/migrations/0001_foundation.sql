@@ -202,7 +202,7 @@ CREATE TABLE asset_fields_2 PARTITION OF asset_fields FOR VALUES WITH (MODULUS 4
 CREATE TABLE asset_fields_3 PARTITION OF asset_fields FOR VALUES WITH (MODULUS 4, REMAINDER 3);
 -- A search reads the whole pending list of each partition: a short one costs writers 5 % more,
 -- a long one (4 MB is the default) costs every search 15 ms; none at all, writers five times more.
-CREATE INDEX asset_search ON asset USING gin (search) WITH (gin_pending_list_limit = 2048);
+CREATE INDEX asset_search ON asset USING gin (search) WITH (gin_pending_list_limit = 1024);
 CREATE INDEX asset_parent ON asset (tenant, parent, guid) WHERE parent IS NOT NULL;
 CREATE INDEX asset_expiry ON asset (tenant, expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX asset_updated ON asset USING brin (updated_at);
