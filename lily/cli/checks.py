@@ -167,10 +167,17 @@ def pipeline(core: "Core") -> Finding:
 
 
 def lags(core: "Core") -> Iterator[Finding]:
-    from lily.store.lag import lag
+    from lily.errors import Unavailable
+    from lily.store.lag import Lag, lag
 
     for cell in core.database.cells():
-        for lane in lag(core.database, cell):
+        found: list[Lag] = []
+        try:
+            found = lag(core.database, cell)
+        except Unavailable as away:
+            cure = "Bring that database back; its tenant waits, the others do not."
+            yield failed("cell", f"The database of cell {cell} does not answer: {away}", cure)
+        for lane in found:
             where = f"{lane.waiting} observations wait in lane {lane.lane} of {cell}"
             if lane.seconds > MUCH_LAG:
                 yield failed(
