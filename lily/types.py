@@ -25,15 +25,6 @@ class Tenant(msgspec.Struct, frozen=True):
     state: TenantState = "active"
 
 
-class Position(msgspec.Struct, frozen=True, order=True):
-    """Where an observation stands in the log. Kafka has partitions; PostgreSQL has one a lane."""
-
-    cell: str
-    lane: Lane
-    partition: int
-    offset: int
-
-
 class Caller(msgspec.Struct, frozen=True):
     """Who asks, for which tenant, and what they may do."""
 

@@ -12,7 +12,7 @@ from lily.assets.claims import Claim, When
 from lily.assets.model import ASSIGNMENTS, EDITS, MORE_SOURCES, Asset, View
 from lily.assets.view import FoldTags, Resolve, expiry, fold, ranked
 from lily.events.facts import Fact, FactKind
-from lily.events.lanes import lane_of
+from lily.events.lanes import lane_of, parent_of
 from lily.events.observations import AssetSeen, Observation, Suggestion
 
 _SHOWN = View.__struct_fields__
@@ -291,5 +291,5 @@ def _suggest(
 
 
 def _implied_parent(qualified_name: str, context: Context) -> UUID | None:
-    parent, mark, _ = qualified_name.rpartition("#")
-    return context.resolve(parent) if mark else None
+    parent = parent_of(qualified_name)
+    return context.resolve(parent) if parent is not None else None

@@ -17,7 +17,7 @@ from lily.assets.model import Asset
 from lily.assets.view import expiry, own_name
 from lily.clock import from_micros
 from lily.events.facts import Fact
-from lily.events.lanes import lane_of
+from lily.events.lanes import lane_of, parent_of
 from lily.events.observations import AssetSeen
 
 
@@ -35,8 +35,8 @@ def created(tenant: int, guid: UUID, message: Message, context: Context) -> Asse
     parent = None
     if seen.parent_id:
         parent = context.resolve(seen.parent_id)
-    elif "#" in name:
-        parent = context.resolve(name.rpartition("#")[0])
+    elif (container := parent_of(name)) is not None:
+        parent = context.resolve(container)
     tags = context.fold_tags((seen.tags,), ()) if seen.tags else []
     terms = sorted(set(seen.business_terms)) if seen.business_terms else []
     observed_at = _moment(message.when[0])

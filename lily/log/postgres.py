@@ -1,7 +1,7 @@
 """The event log in PostgreSQL. An appender holds a shared lock, the reader an exclusive one for a
 moment: so no offset below the high-water mark can still be in an open transaction."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, LiteralString
 
 import msgspec
@@ -116,9 +116,3 @@ def _last(conn: psycopg.Connection, lane: Lane) -> int:
     row = conn.execute(LAST[lane]).fetchone()
     assert row is not None
     return int(row[0])
-
-
-def notifications(conn: psycopg.Connection, seconds: float) -> Iterator[None]:
-    """Wait for a wake-up on a connection that listens; a hint, never a promise."""
-    for _ in conn.notifies(timeout=seconds, stop_after=1):
-        yield None

@@ -13,7 +13,7 @@ from lily.assets import claims as registers
 from lily.assets import words
 from lily.assets.change import Assignment, Known, first_claim
 from lily.assets.model import ASSIGNMENTS, COLUMNS, MORE_SOURCES, Asset
-from lily.store.copying import Stage, copy, through
+from lily.store.copying import Stage, through
 from lily.types import Lane
 
 Key = tuple[int, UUID]  # tenant, guid
@@ -44,15 +44,14 @@ REPLACE = (
     " WHERE tenant = %s AND guid = %s AND lane = %s"
 )
 _TOUCHED = ("observed_at", "applied_at", "log_offset", "expires_at", "layers", "statement")
-TOUCH_STAGING = (
-    f"CREATE TEMP TABLE IF NOT EXISTS batch_touch ON COMMIT DELETE ROWS"
-    f" AS SELECT tenant, lane, guid, {', '.join(_TOUCHED)} FROM lily.asset WITH NO DATA"
-)
-TOUCH_COPY = f"COPY batch_touch (tenant, lane, guid, {', '.join(_TOUCHED)}) FROM STDIN"
-TOUCH = (
-    "UPDATE asset a SET "
-    + ", ".join(f"{name} = t.{name}" for name in _TOUCHED)
-    + " FROM batch_touch t WHERE a.tenant = t.tenant AND a.guid = t.guid AND a.lane = t.lane"
+_TOUCH = f"tenant, lane, guid, {', '.join(_TOUCHED)}"
+TOUCH = Stage(
+    "CREATE TEMP TABLE IF NOT EXISTS batch_touch ON COMMIT DELETE ROWS"
+    f" AS SELECT {_TOUCH} FROM lily.asset WITH NO DATA",
+    f"COPY batch_touch ({_TOUCH}) FROM STDIN",
+    f"UPDATE asset a SET {', '.join(f'{name} = t.{name}' for name in _TOUCHED)}"
+    " FROM batch_touch t WHERE a.tenant = t.tenant AND a.guid = t.guid AND a.lane = t.lane",
+    "TRUNCATE batch_touch",
 )
 SOURCES = (
     "SELECT tenant, guid, source, statement FROM asset_source"
@@ -141,17 +140,10 @@ def save_one(conn: psycopg.Connection, asset: Asset) -> None:
     conn.execute(REPLACE, [*_row(asset), asset.tenant, asset.guid, asset.lane])
 
 
-def touch(conn: psycopg.Connection, seen: Iterable[Asset]) -> None:
+def touch(conn: psycopg.Connection, seen: Sequence[Asset]) -> None:
     """Note that assets were observed again, with nothing new to show."""
-    rows = [
-        (a.tenant, a.lane, a.guid, a.observed_at, a.applied_at, a.log_offset, a.expires_at,
-         a.layers, a.statement)
-        for a in seen
-    ]  # fmt: skip
-    if rows:
-        conn.execute(TOUCH_STAGING)
-        copy(conn, TOUCH_COPY, rows)
-        conn.execute(TOUCH)
+    if seen:
+        through(conn, TOUCH, seen, _touched)
 
 
 def save_layers(conn: psycopg.Connection, known: Iterable[Known]) -> None:
@@ -213,6 +205,10 @@ _encode = msgspec.json.encode
 def _stored(asset: Asset) -> tuple[Any, ...]:
     """As a line of COPY."""
     return (*astuple(asset), search_vector(asset))
+
+
+def _touched(asset: Asset) -> tuple[Any, ...]:
+    return (asset.tenant, asset.lane, asset.guid, *(getattr(asset, name) for name in _TOUCHED))
 
 
 def _row(asset: Asset) -> list[Any]:
