@@ -428,7 +428,8 @@ options = {
     f"{catalog}.jdbc.schema-version": "V1", f"{catalog}.cache-enabled": "false",
 }
 spark = SparkSession.builder.master("local[1]").config(map=options).getOrCreate()
-sql = "SELECT guid, version, description, tags FROM lake.lily.assets_history ORDER BY 1, 2, tenant, position"
+sql = "SELECT guid, version, description, tags FROM lake.lily.assets_history"
+sql += " ORDER BY 1, 2, tenant, position"
 versions = [tuple(row) for row in spark.sql(sql).collect()]
 then = spark.sql(f"SELECT count(*) FROM lake.lily.assets VERSION AS OF {snapshot}").first()[0]
 now = spark.sql("SELECT count(*) FROM lake.lily.assets").first()[0]
@@ -458,7 +459,8 @@ def test_spark_reads_the_same_tables_with_the_jars(
     done = subprocess.run(command, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr[-4000:]
     found = msgspec.json.decode(done.stdout.splitlines()[-1])
-    sql = "SELECT guid, version, description, tags FROM assets_history ORDER BY 1, 2, tenant, position"
+    sql = "SELECT guid, version, description, tags FROM assets_history"
+    sql += " ORDER BY 1, 2, tenant, position"
     ours = read.query(place.archive.lake, sql).rows  # Spark saw every tenant
     assert [tuple(row) for row in found["versions"]] == ours
     assert (found["then"], found["now"]) == (then.rows, then.rows + 5)

@@ -1,0 +1,1 @@
+"""Who may do what with which data: policies, conditions, masks and the decision itself. Pure."""
