@@ -4,6 +4,25 @@ CREATE SCHEMA lily;
 
 ALTER SCHEMA lily OWNER TO lily_owner;
 
+CREATE FUNCTION lily.assets_named(its_tenant integer, wanted tsquery, most integer) RETURNS TABLE(guid uuid, qualified_name text, asset_type text)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'lily', 'pg_temp'
+    SET random_page_cost TO '1.1'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+  IF its_tenant IS DISTINCT FROM nullif(current_setting('lily.tenant', true), '')::int
+     AND its_tenant <> ALL (coalesce(nullif(current_setting('lily.tenants', true), ''), '{}')::int[])
+  THEN
+    RAISE EXCEPTION 'not bound to this tenant';
+  END IF;
+  RETURN QUERY SELECT a.guid, a.qualified_name, a.asset_type FROM asset a
+    WHERE a.tenant = its_tenant AND a.lane = 'core' AND a.search @@ wanted
+      AND a.deleted_by IS NULL AND a.archived_at IS NULL LIMIT most;
+END $$;
+
+ALTER FUNCTION lily.assets_named(its_tenant integer, wanted tsquery, most integer) OWNER TO lily_owner;
+
 CREATE FUNCTION lily.fields_waiting(container text, most integer) RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'lily', 'pg_temp'
@@ -17,6 +36,35 @@ CREATE FUNCTION lily.fields_waiting(container text, most integer) RETURNS bigint
 $$;
 
 ALTER FUNCTION lily.fields_waiting(container text, most integer) OWNER TO lily_owner;
+
+CREATE TABLE lily.identity_provider (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    name text NOT NULL,
+    issuer text NOT NULL,
+    audience text NOT NULL,
+    client_id text DEFAULT ''::text NOT NULL,
+    secret bytea,
+    groups_claim text DEFAULT 'groups'::text NOT NULL,
+    name_claim text DEFAULT 'sub'::text NOT NULL,
+    roles jsonb NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY lily.identity_provider FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.identity_provider OWNER TO lily_owner;
+
+CREATE FUNCTION lily.identity_providers(its_issuer text) RETURNS SETOF lily.identity_provider
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'lily', 'pg_temp'
+    AS $$
+  SELECT * FROM identity_provider WHERE issuer = its_issuer AND enabled ORDER BY tenant, id LIMIT 50
+$$;
+
+ALTER FUNCTION lily.identity_providers(its_issuer text) OWNER TO lily_owner;
 
 CREATE FUNCTION lily.lanes_behind(most integer) RETURNS TABLE(lane text, "position" bigint, applied_at timestamp with time zone, newest timestamp with time zone, waiting bigint, oldest timestamp with time zone, own_newest timestamp with time zone, own_waiting bigint, own_oldest timestamp with time zone)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -248,6 +296,16 @@ CREATE FUNCTION lily.tenants() RETURNS integer[]
 
 ALTER FUNCTION lily.tenants() OWNER TO lily_owner;
 
+CREATE FUNCTION lily.webhook_claims(its_plugin text, its_account text) RETURNS TABLE(tenant integer, connection uuid)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'lily', 'pg_temp'
+    AS $$
+  SELECT c.tenant, c.connection FROM webhook_claim c
+   WHERE c.plugin = its_plugin AND c.account = its_account ORDER BY c.tenant, c.connection LIMIT 50
+$$;
+
+ALTER FUNCTION lily.webhook_claims(its_plugin text, its_account text) OWNER TO lily_owner;
+
 CREATE TABLE lily.applied (
     lane text NOT NULL,
     part integer DEFAULT 0 NOT NULL,
@@ -300,7 +358,9 @@ CREATE TABLE lily.asset (
     layers smallint DEFAULT 0 NOT NULL,
     statement jsonb,
     edited jsonb,
-    search tsvector NOT NULL
+    search tsvector NOT NULL,
+    own_tags text[],
+    own_terms text[]
 )
 PARTITION BY LIST (lane);
 
@@ -351,7 +411,9 @@ CREATE TABLE lily.asset_core (
     layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
     statement jsonb,
     edited jsonb,
-    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL,
+    own_tags text[],
+    own_terms text[]
 )
 PARTITION BY HASH (guid);
 
@@ -392,7 +454,9 @@ CREATE TABLE lily.asset_core_0 (
     layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
     statement jsonb,
     edited jsonb,
-    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL,
+    own_tags text[],
+    own_terms text[]
 )
 WITH (toast_tuple_target='4080');
 
@@ -433,7 +497,9 @@ CREATE TABLE lily.asset_core_1 (
     layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
     statement jsonb,
     edited jsonb,
-    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL,
+    own_tags text[],
+    own_terms text[]
 )
 WITH (toast_tuple_target='4080');
 
@@ -474,7 +540,9 @@ CREATE TABLE lily.asset_fields (
     layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
     statement jsonb,
     edited jsonb,
-    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL,
+    own_tags text[],
+    own_terms text[]
 )
 PARTITION BY HASH (guid);
 
@@ -515,7 +583,9 @@ CREATE TABLE lily.asset_fields_0 (
     layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
     statement jsonb,
     edited jsonb,
-    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL,
+    own_tags text[],
+    own_terms text[]
 );
 
 ALTER TABLE ONLY lily.asset_fields_0 FORCE ROW LEVEL SECURITY;
@@ -555,7 +625,9 @@ CREATE TABLE lily.asset_fields_1 (
     layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
     statement jsonb,
     edited jsonb,
-    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL,
+    own_tags text[],
+    own_terms text[]
 );
 
 ALTER TABLE ONLY lily.asset_fields_1 FORCE ROW LEVEL SECURITY;
@@ -595,7 +667,9 @@ CREATE TABLE lily.asset_fields_2 (
     layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
     statement jsonb,
     edited jsonb,
-    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL,
+    own_tags text[],
+    own_terms text[]
 );
 
 ALTER TABLE ONLY lily.asset_fields_2 FORCE ROW LEVEL SECURITY;
@@ -635,7 +709,9 @@ CREATE TABLE lily.asset_fields_3 (
     layers smallint DEFAULT 0 CONSTRAINT asset_layers_not_null NOT NULL,
     statement jsonb,
     edited jsonb,
-    search tsvector CONSTRAINT asset_search_not_null NOT NULL
+    search tsvector CONSTRAINT asset_search_not_null NOT NULL,
+    own_tags text[],
+    own_terms text[]
 );
 
 ALTER TABLE ONLY lily.asset_fields_3 FORCE ROW LEVEL SECURITY;
@@ -653,6 +729,22 @@ ALTER TABLE ONLY lily.asset_source FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.asset_source OWNER TO lily_owner;
 
+CREATE TABLE lily.block (
+    tenant integer NOT NULL,
+    edge uuid NOT NULL,
+    name text NOT NULL,
+    origin text NOT NULL,
+    by text NOT NULL,
+    reason text DEFAULT ''::text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    lifted boolean DEFAULT false NOT NULL,
+    CONSTRAINT block_origin_check CHECK ((origin = ANY (ARRAY['person'::text, 'rule'::text])))
+);
+
+ALTER TABLE ONLY lily.block FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.block OWNER TO lily_owner;
+
 CREATE TABLE lily.cell (
     name text NOT NULL,
     url bytea,
@@ -660,6 +752,22 @@ CREATE TABLE lily.cell (
 );
 
 ALTER TABLE lily.cell OWNER TO lily_owner;
+
+CREATE TABLE lily.circle (
+    tenant integer NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    description text DEFAULT ''::text NOT NULL,
+    members text[] DEFAULT '{}'::text[] NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT circle_kind_check CHECK ((kind = ANY (ARRAY['group'::text, 'role'::text])))
+);
+
+ALTER TABLE ONLY lily.circle FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.circle OWNER TO lily_owner;
 
 CREATE TABLE lily.connection (
     tenant integer NOT NULL,
@@ -751,7 +859,8 @@ CREATE TABLE lily.crawl_seen (
     guid uuid NOT NULL,
     run bigint NOT NULL,
     hash bytea NOT NULL,
-    qualified_name text NOT NULL
+    qualified_name text NOT NULL,
+    edge text[]
 )
 WITH (fillfactor='60');
 
@@ -795,6 +904,55 @@ ALTER TABLE ONLY lily.dead_letter FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.dead_letter OWNER TO lily_owner;
 
+CREATE TABLE lily.edge (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    upstream uuid NOT NULL,
+    downstream uuid NOT NULL,
+    type text NOT NULL,
+    level text NOT NULL,
+    up_top uuid NOT NULL,
+    down_top uuid NOT NULL,
+    implies uuid,
+    process text,
+    transformation text,
+    masking boolean DEFAULT false NOT NULL,
+    origin text NOT NULL,
+    properties jsonb,
+    source text NOT NULL,
+    observed_at timestamp with time zone NOT NULL,
+    log_offset bigint NOT NULL,
+    layers smallint DEFAULT 0 NOT NULL,
+    version integer NOT NULL,
+    deleted_by text,
+    deleted_at timestamp with time zone,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    cause text NOT NULL,
+    feed_position bigint NOT NULL,
+    CONSTRAINT edge_deleted_by_check CHECK ((deleted_by = ANY (ARRAY['source'::text, 'person'::text]))),
+    CONSTRAINT edge_level_check CHECK ((level = ANY (ARRAY['table'::text, 'column'::text]))),
+    CONSTRAINT edge_origin_check CHECK ((origin = ANY (ARRAY['source'::text, 'person'::text])))
+);
+
+ALTER TABLE ONLY lily.edge FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.edge OWNER TO lily_owner;
+
+CREATE TABLE lily.edge_claim (
+    tenant integer NOT NULL,
+    edge uuid NOT NULL,
+    source text NOT NULL,
+    observed_at timestamp with time zone NOT NULL,
+    log_offset bigint NOT NULL,
+    gone boolean NOT NULL,
+    stated jsonb DEFAULT '{}'::jsonb NOT NULL
+);
+
+ALTER TABLE ONLY lily.edge_claim FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.edge_claim OWNER TO lily_owner;
+
 CREATE TABLE lily.fact (
     tenant integer NOT NULL,
     "position" bigint NOT NULL,
@@ -837,6 +995,82 @@ CREATE TABLE lily.idempotency (
 ALTER TABLE ONLY lily.idempotency FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.idempotency OWNER TO lily_owner;
+
+CREATE TABLE lily.incident (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    number bigint NOT NULL,
+    guid uuid,
+    source text NOT NULL,
+    external_id text DEFAULT ''::text NOT NULL,
+    rule text DEFAULT ''::text NOT NULL,
+    title text NOT NULL,
+    description text DEFAULT ''::text NOT NULL,
+    severity text NOT NULL,
+    state text NOT NULL,
+    url text DEFAULT ''::text NOT NULL,
+    owner text DEFAULT ''::text NOT NULL,
+    names text[] DEFAULT '{}'::text[] NOT NULL,
+    candidates uuid[] DEFAULT '{}'::uuid[] NOT NULL,
+    details jsonb DEFAULT '{}'::jsonb NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    opened_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT incident_severity_check CHECK ((severity = ANY (ARRAY['critical'::text, 'high'::text, 'medium'::text, 'low'::text]))),
+    CONSTRAINT incident_state_check CHECK ((state = ANY (ARRAY['open'::text, 'acknowledged'::text, 'resolved'::text, 'suppressed'::text])))
+);
+
+ALTER TABLE ONLY lily.incident FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.incident OWNER TO lily_owner;
+
+CREATE TABLE lily.incident_event (
+    tenant integer NOT NULL,
+    incident uuid NOT NULL,
+    number bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    kind text NOT NULL,
+    by text NOT NULL,
+    via text NOT NULL,
+    changes jsonb DEFAULT '{}'::jsonb NOT NULL,
+    comment text DEFAULT ''::text NOT NULL
+);
+
+ALTER TABLE ONLY lily.incident_event FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.incident_event OWNER TO lily_owner;
+
+ALTER TABLE lily.incident_event ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME lily.incident_event_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE lily.incident_external (
+    tenant integer NOT NULL,
+    source text NOT NULL,
+    external_id text NOT NULL,
+    incident uuid NOT NULL,
+    closed boolean DEFAULT false NOT NULL,
+    spoke_at timestamp with time zone NOT NULL,
+    spoke_at_offset bigint NOT NULL
+);
+
+ALTER TABLE ONLY lily.incident_external FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.incident_external OWNER TO lily_owner;
+
+ALTER TABLE lily.incident ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME lily.incident_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE lily.job (
     tenant integer NOT NULL,
@@ -892,6 +1126,51 @@ CREATE TABLE lily.job_error (
 ALTER TABLE ONLY lily.job_error FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.job_error OWNER TO lily_owner;
+
+CREATE TABLE lily.lineage_job (
+    tenant integer NOT NULL,
+    source text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    log_offset bigint NOT NULL
+);
+
+ALTER TABLE ONLY lily.lineage_job FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.lineage_job OWNER TO lily_owner;
+
+CREATE VIEW lily.live_edge WITH (security_invoker='true') AS
+ SELECT e.tenant,
+    e.id,
+    e.upstream,
+    e.downstream,
+    e.type,
+    e.transformation,
+    e.masking,
+    false AS implied
+   FROM ((lily.edge e
+     JOIN lily.asset u ON (((u.tenant = e.tenant) AND (u.guid = e.upstream) AND (u.deleted_by IS NULL) AND (u.archived_at IS NULL))))
+     JOIN lily.asset d ON (((d.tenant = e.tenant) AND (d.guid = e.downstream) AND (d.deleted_by IS NULL) AND (d.archived_at IS NULL))))
+  WHERE (e.deleted_by IS NULL)
+UNION ALL
+ SELECT c.tenant,
+    c.implies AS id,
+    c.up_top AS upstream,
+    c.down_top AS downstream,
+    c.type,
+    NULL::text AS transformation,
+    bool_and(c.masking) AS masking,
+    true AS implied
+   FROM ((((lily.edge c
+     JOIN lily.asset u ON (((u.tenant = c.tenant) AND (u.guid = c.upstream) AND (u.deleted_by IS NULL) AND (u.archived_at IS NULL))))
+     JOIN lily.asset d ON (((d.tenant = c.tenant) AND (d.guid = c.downstream) AND (d.deleted_by IS NULL) AND (d.archived_at IS NULL))))
+     JOIN lily.asset ut ON (((ut.tenant = c.tenant) AND (ut.guid = c.up_top) AND (ut.deleted_by IS NULL) AND (ut.archived_at IS NULL))))
+     JOIN lily.asset dt ON (((dt.tenant = c.tenant) AND (dt.guid = c.down_top) AND (dt.deleted_by IS NULL) AND (dt.archived_at IS NULL))))
+  WHERE ((c.deleted_by IS NULL) AND (c.level = 'column'::text) AND (NOT (EXISTS ( SELECT
+           FROM lily.edge t
+          WHERE ((t.tenant = c.tenant) AND (t.id = c.implies) AND (t.deleted_by IS NULL))))))
+  GROUP BY c.tenant, c.implies, c.up_top, c.down_top, c.type;
+
+ALTER VIEW lily.live_edge OWNER TO lily_owner;
 
 CREATE TABLE lily.log (
     lane text NOT NULL,
@@ -982,6 +1261,34 @@ ALTER TABLE ONLY lily.person FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.person OWNER TO lily_owner;
 
+CREATE TABLE lily.policy (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    name text NOT NULL,
+    effect text NOT NULL,
+    action text NOT NULL,
+    subjects jsonb NOT NULL,
+    resource_kind text NOT NULL,
+    resource_id text DEFAULT ''::text NOT NULL,
+    conditions jsonb DEFAULT '{}'::jsonb NOT NULL,
+    mask jsonb,
+    row_filter text DEFAULT ''::text NOT NULL,
+    exempt_groups text[] DEFAULT '{}'::text[] NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    gone boolean DEFAULT false NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
+    created_by text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT policy_action_check CHECK ((action = ANY (ARRAY['READ'::text, 'WRITE'::text, 'DELETE'::text]))),
+    CONSTRAINT policy_effect_check CHECK ((effect = ANY (ARRAY['allow'::text, 'deny'::text, 'mask'::text, 'filter'::text]))),
+    CONSTRAINT policy_resource_kind_check CHECK ((resource_kind = ANY (ARRAY['asset'::text, 'under'::text, 'tag'::text, 'type'::text, 'everything'::text])))
+);
+
+ALTER TABLE ONLY lily.policy FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.policy OWNER TO lily_owner;
+
 CREATE TABLE lily.process (
     id uuid NOT NULL,
     role text NOT NULL,
@@ -993,6 +1300,71 @@ CREATE TABLE lily.process (
 );
 
 ALTER TABLE lily.process OWNER TO lily_owner;
+
+CREATE TABLE lily.propagated (
+    tenant integer NOT NULL,
+    guid uuid NOT NULL,
+    field text NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
+    value text DEFAULT ''::text NOT NULL,
+    root uuid NOT NULL,
+    depth integer NOT NULL,
+    via uuid NOT NULL,
+    rule uuid
+);
+
+ALTER TABLE ONLY lily.propagated FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.propagated OWNER TO lily_owner;
+
+CREATE TABLE lily.propagation_rule (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    name text NOT NULL,
+    field text NOT NULL,
+    names text[] DEFAULT '{}'::text[] NOT NULL,
+    edge_kinds text[],
+    direction text DEFAULT 'downstream'::text NOT NULL,
+    max_depth integer,
+    roots jsonb DEFAULT '{}'::jsonb NOT NULL,
+    receivers jsonb DEFAULT '{}'::jsonb NOT NULL,
+    on_conflict text DEFAULT 'when_empty'::text NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    created_by text NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT propagation_rule_direction_check CHECK ((direction = ANY (ARRAY['downstream'::text, 'upstream'::text]))),
+    CONSTRAINT propagation_rule_on_conflict_check CHECK ((on_conflict = ANY (ARRAY['when_empty'::text, 'always'::text])))
+);
+
+ALTER TABLE ONLY lily.propagation_rule FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.propagation_rule OWNER TO lily_owner;
+
+CREATE TABLE lily.propagation_task (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    starts uuid[] NOT NULL,
+    whole boolean DEFAULT false NOT NULL,
+    names text[],
+    rules uuid[] DEFAULT '{}'::uuid[] NOT NULL,
+    cause text NOT NULL,
+    traceparent text DEFAULT ''::text NOT NULL,
+    "position" bigint NOT NULL,
+    size integer NOT NULL,
+    state text DEFAULT 'waiting'::text NOT NULL,
+    plans integer DEFAULT 0 NOT NULL,
+    chunks integer DEFAULT 0 NOT NULL,
+    changed integer DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    finished_at timestamp with time zone,
+    CONSTRAINT propagation_task_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'done'::text])))
+);
+
+ALTER TABLE ONLY lily.propagation_task FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.propagation_task OWNER TO lily_owner;
 
 CREATE TABLE lily.revocation (
     number bigint NOT NULL,
@@ -1012,6 +1384,52 @@ ALTER TABLE lily.revocation ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY
     CACHE 1
 );
 
+CREATE TABLE lily.rule_attachment (
+    tenant integer NOT NULL,
+    source text NOT NULL,
+    rule text NOT NULL,
+    guid uuid NOT NULL,
+    by text NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY lily.rule_attachment FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.rule_attachment OWNER TO lily_owner;
+
+CREATE TABLE lily.run (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    job_namespace text NOT NULL,
+    job_name text NOT NULL,
+    state text NOT NULL,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    updated_at timestamp with time zone NOT NULL,
+    parent jsonb,
+    facets jsonb DEFAULT '{}'::jsonb NOT NULL,
+    inputs jsonb DEFAULT '[]'::jsonb NOT NULL,
+    outputs jsonb DEFAULT '[]'::jsonb NOT NULL,
+    error text,
+    said jsonb DEFAULT '{}'::jsonb NOT NULL
+);
+
+ALTER TABLE ONLY lily.run FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.run OWNER TO lily_owner;
+
+CREATE TABLE lily.scraper_policy (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    scraper_group text NOT NULL,
+    allowed_columns text[] NOT NULL,
+    created_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY lily.scraper_policy FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.scraper_policy OWNER TO lily_owner;
+
 CREATE TABLE lily.service_account (
     tenant integer NOT NULL,
     id uuid NOT NULL,
@@ -1027,6 +1445,16 @@ ALTER TABLE ONLY lily.service_account FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.service_account OWNER TO lily_owner;
 
+CREATE TABLE lily.signal_key (
+    tenant integer NOT NULL,
+    key text NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY lily.signal_key FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.signal_key OWNER TO lily_owner;
+
 CREATE TABLE lily.tag_assignment (
     tenant integer NOT NULL,
     guid uuid NOT NULL,
@@ -1036,13 +1464,117 @@ CREATE TABLE lily.tag_assignment (
     state text DEFAULT 'active'::text NOT NULL,
     reason text DEFAULT ''::text NOT NULL,
     at timestamp with time zone NOT NULL,
-    CONSTRAINT tag_assignment_origin_check CHECK ((origin = ANY (ARRAY['person'::text, 'rule'::text]))),
-    CONSTRAINT tag_assignment_state_check CHECK ((state = ANY (ARRAY['active'::text, 'suggested'::text, 'rejected'::text])))
+    kind text DEFAULT 'tag'::text NOT NULL,
+    value text DEFAULT ''::text NOT NULL,
+    valid_from timestamp with time zone,
+    valid_until timestamp with time zone,
+    settled text[] DEFAULT '{}'::text[] NOT NULL,
+    CONSTRAINT tag_assignment_kind_check CHECK ((kind = ANY (ARRAY['tag'::text, 'term'::text]))),
+    CONSTRAINT tag_assignment_origin_check CHECK ((origin = ANY (ARRAY['person'::text, 'rule'::text, 'steward'::text]))),
+    CONSTRAINT tag_assignment_state_check CHECK ((state = ANY (ARRAY['active'::text, 'suggested'::text, 'rejected'::text, 'scheduled'::text, 'expired'::text])))
 );
 
 ALTER TABLE ONLY lily.tag_assignment FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.tag_assignment OWNER TO lily_owner;
+
+CREATE TABLE lily.tag_builtin (
+    name text CONSTRAINT tag_def_name_not_null NOT NULL,
+    description text DEFAULT ''::text CONSTRAINT tag_def_description_not_null NOT NULL,
+    colour text,
+    exclusive_group text,
+    rank integer DEFAULT 0 CONSTRAINT tag_def_rank_not_null NOT NULL,
+    propagates boolean DEFAULT false CONSTRAINT tag_def_propagates_not_null NOT NULL,
+    edge_kinds text[],
+    max_depth integer,
+    precedence text DEFAULT 'source'::text CONSTRAINT tag_def_precedence_not_null NOT NULL,
+    first_use boolean DEFAULT false CONSTRAINT tag_def_first_use_not_null NOT NULL,
+    version integer DEFAULT 1 CONSTRAINT tag_def_version_not_null NOT NULL,
+    created_at timestamp with time zone CONSTRAINT tag_def_created_at_not_null NOT NULL,
+    created_by text CONSTRAINT tag_def_created_by_not_null NOT NULL,
+    updated_at timestamp with time zone CONSTRAINT tag_def_updated_at_not_null NOT NULL
+);
+
+ALTER TABLE lily.tag_builtin OWNER TO lily_owner;
+
+CREATE TABLE lily.tag_def (
+    tenant integer NOT NULL,
+    name text NOT NULL,
+    description text DEFAULT ''::text NOT NULL,
+    colour text,
+    exclusive_group text,
+    rank integer DEFAULT 0 NOT NULL,
+    propagates boolean DEFAULT false NOT NULL,
+    edge_kinds text[],
+    max_depth integer,
+    precedence text DEFAULT 'source'::text NOT NULL,
+    first_use boolean DEFAULT false NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    created_by text NOT NULL,
+    updated_at timestamp with time zone NOT NULL,
+    CONSTRAINT tag_def_precedence_check CHECK ((precedence = ANY (ARRAY['source'::text, 'person'::text, 'restrictive'::text])))
+);
+
+ALTER TABLE ONLY lily.tag_def FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.tag_def OWNER TO lily_owner;
+
+CREATE VIEW lily.tag_definition WITH (security_invoker='true') AS
+ SELECT d.tenant,
+    d.name,
+    d.description,
+    d.colour,
+    d.exclusive_group,
+    d.rank,
+    d.propagates,
+    d.edge_kinds,
+    d.max_depth,
+    d.precedence,
+    d.first_use,
+    d.version,
+    d.created_at,
+    d.created_by,
+    d.updated_at,
+    (EXISTS ( SELECT
+           FROM lily.tag_builtin b
+          WHERE (b.name = d.name))) AS builtin
+   FROM lily.tag_def d
+UNION ALL
+ SELECT h.tenant,
+    b.name,
+    b.description,
+    b.colour,
+    b.exclusive_group,
+    b.rank,
+    b.propagates,
+    b.edge_kinds,
+    b.max_depth,
+    b.precedence,
+    b.first_use,
+    b.version,
+    b.created_at,
+    b.created_by,
+    b.updated_at,
+    true AS builtin
+   FROM (lily.feed_head h
+     CROSS JOIN lily.tag_builtin b)
+  WHERE (NOT (EXISTS ( SELECT
+           FROM lily.tag_def d
+          WHERE ((d.tenant = h.tenant) AND (d.name = b.name)))));
+
+ALTER VIEW lily.tag_definition OWNER TO lily_owner;
+
+CREATE TABLE lily.tag_settings (
+    tenant integer NOT NULL,
+    unknown_tags text DEFAULT 'create'::text NOT NULL,
+    revision bigint DEFAULT 1 NOT NULL,
+    CONSTRAINT tag_settings_unknown_tags_check CHECK ((unknown_tags = ANY (ARRAY['create'::text, 'refuse'::text])))
+);
+
+ALTER TABLE ONLY lily.tag_settings FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.tag_settings OWNER TO lily_owner;
 
 CREATE TABLE lily.tenant (
     number integer NOT NULL,
@@ -1067,6 +1599,50 @@ ALTER TABLE lily.tenant ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE lily.term_def (
+    tenant integer CONSTRAINT tag_def_tenant_not_null NOT NULL,
+    name text CONSTRAINT tag_def_name_not_null NOT NULL,
+    description text DEFAULT ''::text CONSTRAINT tag_def_description_not_null NOT NULL,
+    colour text,
+    exclusive_group text,
+    rank integer DEFAULT 0 CONSTRAINT tag_def_rank_not_null NOT NULL,
+    propagates boolean DEFAULT false CONSTRAINT tag_def_propagates_not_null NOT NULL,
+    edge_kinds text[],
+    max_depth integer,
+    precedence text DEFAULT 'source'::text CONSTRAINT tag_def_precedence_not_null NOT NULL,
+    first_use boolean DEFAULT false CONSTRAINT tag_def_first_use_not_null NOT NULL,
+    version integer DEFAULT 1 CONSTRAINT tag_def_version_not_null NOT NULL,
+    created_at timestamp with time zone CONSTRAINT tag_def_created_at_not_null NOT NULL,
+    created_by text CONSTRAINT tag_def_created_by_not_null NOT NULL,
+    updated_at timestamp with time zone CONSTRAINT tag_def_updated_at_not_null NOT NULL,
+    CONSTRAINT tag_def_precedence_check CHECK ((precedence = ANY (ARRAY['source'::text, 'person'::text, 'restrictive'::text])))
+);
+
+ALTER TABLE ONLY lily.term_def FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.term_def OWNER TO lily_owner;
+
+CREATE VIEW lily.term_definition WITH (security_invoker='true') AS
+ SELECT tenant,
+    name,
+    description,
+    colour,
+    exclusive_group,
+    rank,
+    propagates,
+    edge_kinds,
+    max_depth,
+    precedence,
+    first_use,
+    version,
+    created_at,
+    created_by,
+    updated_at,
+    false AS builtin
+   FROM lily.term_def;
+
+ALTER VIEW lily.term_definition OWNER TO lily_owner;
 
 CREATE TABLE lily.token (
     tenant integer NOT NULL,
@@ -1109,6 +1685,30 @@ CREATE TABLE lily.tombstone (
 ALTER TABLE ONLY lily.tombstone FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.tombstone OWNER TO lily_owner;
+
+CREATE TABLE lily.webhook_claim (
+    tenant integer NOT NULL,
+    plugin text NOT NULL,
+    account text NOT NULL,
+    connection uuid NOT NULL
+);
+
+ALTER TABLE ONLY lily.webhook_claim FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.webhook_claim OWNER TO lily_owner;
+
+CREATE TABLE lily.webhook_endpoint (
+    tenant integer NOT NULL,
+    connection uuid NOT NULL,
+    token text NOT NULL,
+    previous_options jsonb,
+    previous_secrets bytea,
+    previous_until timestamp with time zone
+);
+
+ALTER TABLE ONLY lily.webhook_endpoint FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.webhook_endpoint OWNER TO lily_owner;
 
 ALTER TABLE ONLY lily.asset ATTACH PARTITION lily.asset_core FOR VALUES IN ('core');
 
@@ -1169,8 +1769,14 @@ ALTER TABLE ONLY lily.asset_fields_3
 ALTER TABLE ONLY lily.asset_source
     ADD CONSTRAINT asset_source_pkey PRIMARY KEY (tenant, guid, source);
 
+ALTER TABLE ONLY lily.block
+    ADD CONSTRAINT block_pkey PRIMARY KEY (tenant, edge, name);
+
 ALTER TABLE ONLY lily.cell
     ADD CONSTRAINT cell_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY lily.circle
+    ADD CONSTRAINT circle_pkey PRIMARY KEY (tenant, kind, name);
 
 ALTER TABLE ONLY lily.connection
     ADD CONSTRAINT connection_pkey PRIMARY KEY (tenant, id);
@@ -1196,6 +1802,12 @@ ALTER TABLE ONLY lily.crawl_state
 ALTER TABLE ONLY lily.dead_letter
     ADD CONSTRAINT dead_letter_pkey PRIMARY KEY (tenant, id);
 
+ALTER TABLE ONLY lily.edge_claim
+    ADD CONSTRAINT edge_claim_pkey PRIMARY KEY (tenant, edge, source);
+
+ALTER TABLE ONLY lily.edge
+    ADD CONSTRAINT edge_pkey PRIMARY KEY (tenant, id);
+
 ALTER TABLE ONLY lily.fact
     ADD CONSTRAINT fact_pkey PRIMARY KEY (tenant, "position");
 
@@ -1205,6 +1817,21 @@ ALTER TABLE ONLY lily.feed_head
 ALTER TABLE ONLY lily.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (tenant, subject, key);
 
+ALTER TABLE ONLY lily.identity_provider
+    ADD CONSTRAINT identity_provider_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.identity_provider
+    ADD CONSTRAINT identity_provider_tenant_name_key UNIQUE (tenant, name);
+
+ALTER TABLE ONLY lily.incident_event
+    ADD CONSTRAINT incident_event_pkey PRIMARY KEY (tenant, incident, number);
+
+ALTER TABLE ONLY lily.incident_external
+    ADD CONSTRAINT incident_external_pkey PRIMARY KEY (tenant, source, external_id);
+
+ALTER TABLE ONLY lily.incident
+    ADD CONSTRAINT incident_pkey PRIMARY KEY (tenant, id);
+
 ALTER TABLE ONLY lily.job_chunk
     ADD CONSTRAINT job_chunk_pkey PRIMARY KEY (tenant, job, lane, part, chunk);
 
@@ -1213,6 +1840,9 @@ ALTER TABLE ONLY lily.job_error
 
 ALTER TABLE ONLY lily.job
     ADD CONSTRAINT job_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.lineage_job
+    ADD CONSTRAINT lineage_job_pkey PRIMARY KEY (tenant, source);
 
 ALTER TABLE ONLY lily.log
     ADD CONSTRAINT log_pkey PRIMARY KEY (lane, "offset");
@@ -1232,11 +1862,35 @@ ALTER TABLE ONLY lily.person
 ALTER TABLE ONLY lily.person
     ADD CONSTRAINT person_tenant_username_key UNIQUE (tenant, username);
 
+ALTER TABLE ONLY lily.policy
+    ADD CONSTRAINT policy_pkey PRIMARY KEY (tenant, id);
+
 ALTER TABLE ONLY lily.process
     ADD CONSTRAINT process_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY lily.propagated
+    ADD CONSTRAINT propagated_one UNIQUE NULLS NOT DISTINCT (tenant, guid, field, name, value, rule);
+
+ALTER TABLE ONLY lily.propagation_rule
+    ADD CONSTRAINT propagation_rule_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.propagation_rule
+    ADD CONSTRAINT propagation_rule_tenant_name_key UNIQUE (tenant, name);
+
+ALTER TABLE ONLY lily.propagation_task
+    ADD CONSTRAINT propagation_task_pkey PRIMARY KEY (tenant, id);
+
 ALTER TABLE ONLY lily.revocation
     ADD CONSTRAINT revocation_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY lily.rule_attachment
+    ADD CONSTRAINT rule_attachment_pkey PRIMARY KEY (tenant, source, rule);
+
+ALTER TABLE ONLY lily.run
+    ADD CONSTRAINT run_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.scraper_policy
+    ADD CONSTRAINT scraper_policy_pkey PRIMARY KEY (tenant, id);
 
 ALTER TABLE ONLY lily.service_account
     ADD CONSTRAINT service_account_pkey PRIMARY KEY (tenant, id);
@@ -1244,8 +1898,20 @@ ALTER TABLE ONLY lily.service_account
 ALTER TABLE ONLY lily.service_account
     ADD CONSTRAINT service_account_tenant_name_key UNIQUE (tenant, name);
 
+ALTER TABLE ONLY lily.signal_key
+    ADD CONSTRAINT signal_key_pkey PRIMARY KEY (tenant, key);
+
 ALTER TABLE ONLY lily.tag_assignment
-    ADD CONSTRAINT tag_assignment_pkey PRIMARY KEY (tenant, guid, tag, origin, by);
+    ADD CONSTRAINT tag_assignment_pkey PRIMARY KEY (tenant, guid, kind, tag, origin, by);
+
+ALTER TABLE ONLY lily.tag_builtin
+    ADD CONSTRAINT tag_builtin_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY lily.tag_def
+    ADD CONSTRAINT tag_def_pkey PRIMARY KEY (tenant, name);
+
+ALTER TABLE ONLY lily.tag_settings
+    ADD CONSTRAINT tag_settings_pkey PRIMARY KEY (tenant);
 
 ALTER TABLE ONLY lily.tenant
     ADD CONSTRAINT tenant_id_key UNIQUE (id);
@@ -1255,6 +1921,9 @@ ALTER TABLE ONLY lily.tenant
 
 ALTER TABLE ONLY lily.tenant
     ADD CONSTRAINT tenant_pkey PRIMARY KEY (number);
+
+ALTER TABLE ONLY lily.term_def
+    ADD CONSTRAINT term_def_pkey PRIMARY KEY (tenant, name);
 
 ALTER TABLE ONLY lily.token_key
     ADD CONSTRAINT token_key_pkey PRIMARY KEY (kid);
@@ -1267,6 +1936,15 @@ ALTER TABLE ONLY lily.token
 
 ALTER TABLE ONLY lily.tombstone
     ADD CONSTRAINT tombstone_pkey PRIMARY KEY (tenant, guid);
+
+ALTER TABLE ONLY lily.webhook_claim
+    ADD CONSTRAINT webhook_claim_pkey PRIMARY KEY (tenant, connection);
+
+ALTER TABLE ONLY lily.webhook_endpoint
+    ADD CONSTRAINT webhook_endpoint_pkey PRIMARY KEY (tenant, connection);
+
+ALTER TABLE ONLY lily.webhook_endpoint
+    ADD CONSTRAINT webhook_endpoint_tenant_token_key UNIQUE (tenant, token);
 
 CREATE INDEX asset_alias_guid ON lily.asset_alias USING btree (tenant, guid);
 
@@ -1370,9 +2048,33 @@ CREATE UNIQUE INDEX dead_letter_cause ON lily.dead_letter USING btree (tenant, c
 
 CREATE INDEX dead_letter_state ON lily.dead_letter USING btree (tenant, state, at, id);
 
+CREATE INDEX edge_claim_job ON lily.edge_claim USING btree (tenant, source) WHERE (source ~~ 'job:%'::text);
+
+CREATE INDEX edge_down_top ON lily.edge USING btree (tenant, down_top, up_top, type) WHERE (level = 'column'::text);
+
+CREATE INDEX edge_downstream ON lily.edge USING btree (tenant, downstream, upstream);
+
+CREATE INDEX edge_job ON lily.edge USING btree (tenant, source) WHERE (source ~~ 'job:%'::text);
+
+CREATE INDEX edge_up_top ON lily.edge USING btree (tenant, up_top, down_top, type) WHERE (level = 'column'::text);
+
+CREATE INDEX edge_upstream ON lily.edge USING btree (tenant, upstream, downstream);
+
 CREATE INDEX fact_asset ON lily.fact USING btree (tenant, guid, "position") WHERE (guid IS NOT NULL);
 
 CREATE INDEX idempotency_at_idx ON lily.idempotency USING btree (at);
+
+CREATE INDEX identity_provider_issuer ON lily.identity_provider USING btree (issuer);
+
+CREATE INDEX incident_asset ON lily.incident USING btree (tenant, guid) WHERE (guid IS NOT NULL);
+
+CREATE INDEX incident_external_incident ON lily.incident_external USING btree (tenant, incident);
+
+CREATE INDEX incident_page ON lily.incident USING btree (tenant, number);
+
+CREATE INDEX incident_parked ON lily.incident USING btree (tenant, number) WHERE ((guid IS NULL) AND (state <> 'resolved'::text));
+
+CREATE UNIQUE INDEX incident_rule ON lily.incident USING btree (tenant, source, rule, COALESCE(guid, '00000000-0000-0000-0000-000000000000'::uuid)) WHERE ((rule <> ''::text) AND (state <> 'resolved'::text));
 
 CREATE INDEX job_newest ON lily.job USING btree (tenant, accepted_at DESC, id DESC);
 
@@ -1382,7 +2084,33 @@ CREATE INDEX login_failure_tenant_address_at_idx ON lily.login_failure USING btr
 
 CREATE INDEX login_failure_tenant_username_at_idx ON lily.login_failure USING btree (tenant, username, at);
 
+CREATE INDEX policy_resource ON lily.policy USING btree (tenant, resource_kind, resource_id);
+
+CREATE INDEX propagated_root ON lily.propagated USING btree (tenant, root);
+
+CREATE INDEX propagated_rule ON lily.propagated USING btree (tenant, rule) WHERE (rule IS NOT NULL);
+
+CREATE INDEX propagation_task_open ON lily.propagation_task USING btree (tenant, size, created_at) WHERE (state = 'waiting'::text);
+
+CREATE INDEX run_job ON lily.run USING btree (tenant, job_namespace, job_name, updated_at DESC, id);
+
+CREATE INDEX run_recent ON lily.run USING btree (tenant, updated_at DESC, id);
+
+CREATE INDEX signal_key_at ON lily.signal_key USING btree (tenant, at);
+
+CREATE INDEX tag_assignment_due ON lily.tag_assignment USING btree (tenant, (
+CASE state
+    WHEN 'scheduled'::text THEN valid_from
+    ELSE valid_until
+END)) WHERE (((state = 'scheduled'::text) AND (valid_from IS NOT NULL)) OR ((state = 'active'::text) AND (valid_until IS NOT NULL)));
+
+CREATE INDEX tag_assignment_name ON lily.tag_assignment USING btree (tenant, kind, tag);
+
+CREATE INDEX tag_assignment_suggested ON lily.tag_assignment USING btree (tenant, guid, tag, by) WHERE (state = 'suggested'::text);
+
 CREATE INDEX token_tenant_subject_idx ON lily.token USING btree (tenant, subject);
+
+CREATE INDEX webhook_claim_account ON lily.webhook_claim USING btree (plugin, account);
 
 ALTER INDEX lily.asset_core_pkey ATTACH PARTITION lily.asset_core_0_pkey;
 
@@ -1487,6 +2215,9 @@ ALTER INDEX lily.log_pkey ATTACH PARTITION lily.log_fields_pkey;
 ALTER TABLE ONLY lily.tenant
     ADD CONSTRAINT tenant_cell_fkey FOREIGN KEY (cell) REFERENCES lily.cell(name);
 
+ALTER TABLE ONLY lily.webhook_endpoint
+    ADD CONSTRAINT webhook_endpoint_tenant_connection_fkey FOREIGN KEY (tenant, connection) REFERENCES lily.connection(tenant, id) ON DELETE CASCADE;
+
 CREATE POLICY app ON lily.asset TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.asset_alias TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
@@ -1509,6 +2240,10 @@ CREATE POLICY app ON lily.asset_fields_3 TO lily_app USING ((tenant = ( SELECT l
 
 CREATE POLICY app ON lily.asset_source TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
+CREATE POLICY app ON lily.block TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.circle TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
 CREATE POLICY app ON lily.connection TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.consumer TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
@@ -1523,11 +2258,23 @@ CREATE POLICY app ON lily.crawl_state TO lily_app USING ((tenant = ( SELECT lily
 
 CREATE POLICY app ON lily.dead_letter TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
+CREATE POLICY app ON lily.edge TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.edge_claim TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
 CREATE POLICY app ON lily.fact TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.feed_head TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.idempotency TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.identity_provider TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.incident TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.incident_event TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.incident_external TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.job TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
@@ -1535,17 +2282,45 @@ CREATE POLICY app ON lily.job_chunk TO lily_app USING ((tenant = ( SELECT lily.t
 
 CREATE POLICY app ON lily.job_error TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
+CREATE POLICY app ON lily.lineage_job TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
 CREATE POLICY app ON lily.login_failure TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.person TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
+CREATE POLICY app ON lily.policy TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.propagated TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.propagation_rule TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.propagation_task TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.rule_attachment TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.run TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.scraper_policy TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
 CREATE POLICY app ON lily.service_account TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
+CREATE POLICY app ON lily.signal_key TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
 CREATE POLICY app ON lily.tag_assignment TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.tag_def TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.tag_settings TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.term_def TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.token TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.tombstone TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.webhook_claim TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.webhook_endpoint TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 ALTER TABLE lily.asset ENABLE ROW LEVEL SECURITY;
 
@@ -1569,6 +2344,10 @@ ALTER TABLE lily.asset_fields_3 ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.asset_source ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE lily.block ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.circle ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE lily.connection ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.consumer ENABLE ROW LEVEL SECURITY;
@@ -1583,17 +2362,31 @@ ALTER TABLE lily.crawl_state ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.dead_letter ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE lily.edge ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.edge_claim ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE lily.fact ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.feed_head ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.idempotency ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE lily.identity_provider ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.incident ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.incident_event ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.incident_external ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE lily.job ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.job_chunk ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.job_error ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.lineage_job ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.login_failure ENABLE ROW LEVEL SECURITY;
 
@@ -1619,6 +2412,10 @@ CREATE POLICY owner ON lily.asset_fields_3 TO lily_owner USING (true) WITH CHECK
 
 CREATE POLICY owner ON lily.asset_source TO lily_owner USING (true) WITH CHECK (true);
 
+CREATE POLICY owner ON lily.block TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.circle TO lily_owner USING (true) WITH CHECK (true);
+
 CREATE POLICY owner ON lily.connection TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.consumer TO lily_owner USING (true) WITH CHECK (true);
@@ -1633,11 +2430,23 @@ CREATE POLICY owner ON lily.crawl_state TO lily_owner USING (true) WITH CHECK (t
 
 CREATE POLICY owner ON lily.dead_letter TO lily_owner USING (true) WITH CHECK (true);
 
+CREATE POLICY owner ON lily.edge TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.edge_claim TO lily_owner USING (true) WITH CHECK (true);
+
 CREATE POLICY owner ON lily.fact TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.feed_head TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.idempotency TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.identity_provider TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.incident TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.incident_event TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.incident_external TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.job TO lily_owner USING (true) WITH CHECK (true);
 
@@ -1645,21 +2454,65 @@ CREATE POLICY owner ON lily.job_chunk TO lily_owner USING (true) WITH CHECK (tru
 
 CREATE POLICY owner ON lily.job_error TO lily_owner USING (true) WITH CHECK (true);
 
+CREATE POLICY owner ON lily.lineage_job TO lily_owner USING (true) WITH CHECK (true);
+
 CREATE POLICY owner ON lily.login_failure TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.person TO lily_owner USING (true) WITH CHECK (true);
 
+CREATE POLICY owner ON lily.policy TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.propagated TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.propagation_rule TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.propagation_task TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.rule_attachment TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.run TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.scraper_policy TO lily_owner USING (true) WITH CHECK (true);
+
 CREATE POLICY owner ON lily.service_account TO lily_owner USING (true) WITH CHECK (true);
 
+CREATE POLICY owner ON lily.signal_key TO lily_owner USING (true) WITH CHECK (true);
+
 CREATE POLICY owner ON lily.tag_assignment TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.tag_def TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.tag_settings TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.term_def TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.token TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.tombstone TO lily_owner USING (true) WITH CHECK (true);
 
+CREATE POLICY owner ON lily.webhook_claim TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.webhook_endpoint TO lily_owner USING (true) WITH CHECK (true);
+
 ALTER TABLE lily.person ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE lily.policy ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.propagated ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.propagation_rule ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.propagation_task ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.rule_attachment ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.run ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.scraper_policy ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE lily.service_account ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.signal_key ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY system ON lily.asset TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
@@ -1683,6 +2536,10 @@ CREATE POLICY system ON lily.asset_fields_3 TO lily_system USING ((tenant = ANY 
 
 CREATE POLICY system ON lily.asset_source TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
+CREATE POLICY system ON lily.block TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.circle TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
 CREATE POLICY system ON lily.connection TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.consumer TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
@@ -1697,11 +2554,23 @@ CREATE POLICY system ON lily.crawl_state TO lily_system USING ((tenant = ANY (( 
 
 CREATE POLICY system ON lily.dead_letter TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
+CREATE POLICY system ON lily.edge TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.edge_claim TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
 CREATE POLICY system ON lily.fact TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.feed_head TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.idempotency TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.identity_provider TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.incident TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.incident_event TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.incident_external TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.job TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
@@ -1709,29 +2578,76 @@ CREATE POLICY system ON lily.job_chunk TO lily_system USING ((tenant = ANY (( SE
 
 CREATE POLICY system ON lily.job_error TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
+CREATE POLICY system ON lily.lineage_job TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
 CREATE POLICY system ON lily.login_failure TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.person TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
+CREATE POLICY system ON lily.policy TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.propagated TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.propagation_rule TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.propagation_task TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.rule_attachment TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.run TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.scraper_policy TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
 CREATE POLICY system ON lily.service_account TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
+CREATE POLICY system ON lily.signal_key TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
 CREATE POLICY system ON lily.tag_assignment TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.tag_def TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.tag_settings TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.term_def TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.token TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.tombstone TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
+CREATE POLICY system ON lily.webhook_claim TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.webhook_endpoint TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
 ALTER TABLE lily.tag_assignment ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.tag_def ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.tag_settings ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.term_def ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.token ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.tombstone ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE lily.webhook_claim ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.webhook_endpoint ENABLE ROW LEVEL SECURITY;
+
 GRANT USAGE ON SCHEMA lily TO lily_app;
 GRANT USAGE ON SCHEMA lily TO lily_system;
 
+REVOKE ALL ON FUNCTION lily.assets_named(its_tenant integer, wanted tsquery, most integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION lily.assets_named(its_tenant integer, wanted tsquery, most integer) TO lily_app;
+GRANT ALL ON FUNCTION lily.assets_named(its_tenant integer, wanted tsquery, most integer) TO lily_system;
+
 REVOKE ALL ON FUNCTION lily.fields_waiting(container text, most integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION lily.fields_waiting(container text, most integer) TO lily_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.identity_provider TO lily_app;
+
+REVOKE ALL ON FUNCTION lily.identity_providers(its_issuer text) FROM PUBLIC;
+GRANT ALL ON FUNCTION lily.identity_providers(its_issuer text) TO lily_app;
 
 REVOKE ALL ON FUNCTION lily.lanes_behind(most integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION lily.lanes_behind(most integer) TO lily_app;
@@ -1748,6 +2664,9 @@ REVOKE ALL ON FUNCTION lily.search_estimate(condition text, wanted tsquery, sinc
 
 REVOKE ALL ON FUNCTION lily.search_section(condition text, its_lane text, wanted tsquery, since timestamp with time zone, beyond uuid, page integer) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION lily.webhook_claims(its_plugin text, its_account text) FROM PUBLIC;
+GRANT ALL ON FUNCTION lily.webhook_claims(its_plugin text, its_account text) TO lily_app;
+
 GRANT SELECT ON TABLE lily.applied TO lily_app;
 GRANT SELECT,UPDATE ON TABLE lily.applied TO lily_system;
 
@@ -1763,8 +2682,14 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.asset_alias TO lily_system;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.asset_source TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.asset_source TO lily_system;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.block TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.block TO lily_system;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.cell TO lily_app;
 GRANT SELECT ON TABLE lily.cell TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.circle TO lily_app;
+GRANT SELECT ON TABLE lily.circle TO lily_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.connection TO lily_app;
 GRANT SELECT ON TABLE lily.connection TO lily_system;
@@ -1786,6 +2711,12 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.crawl_state TO lily_system;
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.dead_letter TO lily_app;
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.dead_letter TO lily_system;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.edge TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.edge TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.edge_claim TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.edge_claim TO lily_system;
+
 GRANT SELECT,INSERT ON TABLE lily.fact TO lily_app;
 GRANT SELECT,INSERT ON TABLE lily.fact TO lily_system;
 
@@ -1795,6 +2726,15 @@ GRANT SELECT,INSERT,UPDATE ON TABLE lily.feed_head TO lily_system;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.idempotency TO lily_app;
 GRANT SELECT,DELETE ON TABLE lily.idempotency TO lily_system;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.incident TO lily_app;
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.incident TO lily_system;
+
+GRANT SELECT,INSERT ON TABLE lily.incident_event TO lily_app;
+GRANT SELECT,INSERT ON TABLE lily.incident_event TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.incident_external TO lily_app;
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.incident_external TO lily_system;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.job TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.job TO lily_system;
 
@@ -1803,6 +2743,12 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.job_chunk TO lily_system;
 
 GRANT SELECT ON TABLE lily.job_error TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.job_error TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.lineage_job TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.lineage_job TO lily_system;
+
+GRANT SELECT ON TABLE lily.live_edge TO lily_app;
+GRANT SELECT ON TABLE lily.live_edge TO lily_system;
 
 GRANT INSERT ON TABLE lily.log TO lily_app;
 GRANT SELECT,INSERT,DELETE ON TABLE lily.log TO lily_system;
@@ -1822,19 +2768,61 @@ GRANT SELECT,DELETE ON TABLE lily.login_failure TO lily_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.person TO lily_app;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.policy TO lily_app;
+GRANT SELECT ON TABLE lily.policy TO lily_system;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.process TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.process TO lily_system;
+
+GRANT SELECT,DELETE ON TABLE lily.propagated TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.propagated TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.propagation_rule TO lily_app;
+GRANT SELECT ON TABLE lily.propagation_rule TO lily_system;
+
+GRANT SELECT ON TABLE lily.propagation_task TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.propagation_task TO lily_system;
 
 GRANT SELECT,INSERT ON TABLE lily.revocation TO lily_app;
 GRANT SELECT,DELETE ON TABLE lily.revocation TO lily_system;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.rule_attachment TO lily_app;
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.rule_attachment TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.run TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.run TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.scraper_policy TO lily_app;
+GRANT SELECT ON TABLE lily.scraper_policy TO lily_system;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.service_account TO lily_app;
+
+GRANT SELECT,INSERT ON TABLE lily.signal_key TO lily_app;
+GRANT SELECT,INSERT,DELETE ON TABLE lily.signal_key TO lily_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.tag_assignment TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.tag_assignment TO lily_system;
 
+GRANT SELECT ON TABLE lily.tag_builtin TO lily_app;
+GRANT SELECT ON TABLE lily.tag_builtin TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.tag_def TO lily_app;
+GRANT SELECT,INSERT ON TABLE lily.tag_def TO lily_system;
+
+GRANT SELECT ON TABLE lily.tag_definition TO lily_app;
+GRANT SELECT ON TABLE lily.tag_definition TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.tag_settings TO lily_app;
+GRANT SELECT ON TABLE lily.tag_settings TO lily_system;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.tenant TO lily_app;
 GRANT SELECT ON TABLE lily.tenant TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.term_def TO lily_app;
+GRANT SELECT,INSERT ON TABLE lily.term_def TO lily_system;
+
+GRANT SELECT ON TABLE lily.term_definition TO lily_app;
+GRANT SELECT ON TABLE lily.term_definition TO lily_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.token TO lily_app;
 GRANT SELECT,DELETE ON TABLE lily.token TO lily_system;
@@ -1844,3 +2832,7 @@ GRANT SELECT ON TABLE lily.token_key TO lily_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.tombstone TO lily_app;
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.tombstone TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.webhook_claim TO lily_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.webhook_endpoint TO lily_app;
