@@ -9,21 +9,51 @@ import msgspec
 
 from lily.assets import claims as registers
 from lily.assets.claims import Claim, When
-from lily.assets.model import ASSIGNMENTS, EDITS, MORE_SOURCES, Asset, View
-from lily.assets.view import FoldTags, Resolve, expiry, fold, ranked
+from lily.assets.model import (
+    ASSIGNMENTS,
+    EDITS,
+    INCIDENTS,
+    MORE_SOURCES,
+    PROPAGATED,
+    Asset,
+    Propagated,
+    View,
+)
+from lily.assets.view import (
+    BARE,
+    Folding,
+    FoldTags,
+    Labels,
+    OwnTags,
+    Resolve,
+    everything,
+    expiry,
+    fold,
+    ranked,
+)
 from lily.events.facts import Fact, FactKind
 from lily.events.lanes import lane_of, parent_of
 from lily.events.observations import AssetSeen, Observation, Suggestion
 
 _SHOWN = View.__struct_fields__
+_LABELS = ("tags", "own_tags", "own_terms")
+_FIELDS = tuple(name for name in _SHOWN if name not in _LABELS)
 
 
 class Assignment(msgspec.Struct):
+    """A tag or term by a person or a rule; or a steward's choice between tags in `settled`."""
+
     tag: str
     origin: str
     by: str
     state: str
     reason: str = ""
+    kind: str = "tag"
+    value: str = ""
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    settled: list[str] = []
+    at: datetime | None = None
 
 
 class Known(msgspec.Struct):
@@ -39,10 +69,21 @@ class Known(msgspec.Struct):
     touched: bool = False
     touched_sources: set[str] = set()
     suggested: list[Assignment] = []
+    propagated: list[Propagated] = []
 
     @property
-    def person_tags(self) -> list[str]:
-        return [a.tag for a in self.assignments if a.state == "active"]
+    def labels(self) -> Labels:
+        """What counts beside the sources' statements."""
+        if not self.assignments and not self.propagated:
+            return BARE
+        active = [a for a in self.assignments if a.state == "active"]
+        said = [a for a in active if a.origin != "steward"]
+        return Labels(
+            [a.tag for a in said if a.kind == "tag"],
+            [a.tag for a in said if a.kind == "term"],
+            [(a.tag, a.settled) for a in active if a.origin == "steward"],
+            self.propagated,
+        )
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -52,6 +93,12 @@ class Context(msgspec.Struct, frozen=True):
     fold_tags: FoldTags
     resolve: Resolve
     priority: Mapping[str, int] = {}
+    groups: Any = None
+    own_tags: OwnTags = everything
+
+    @property
+    def folding(self) -> Folding:
+        return Folding(self.fold_tags, self.own_tags, self.groups)
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -77,9 +124,12 @@ def first_claim(asset: Asset) -> Claim:
         base["asset_id"] = asset.caller_id
     if asset.parent is not None:
         base["parent_id"] = str(asset.parent)
-    for name in ("tags", "business_terms", "metadata"):
-        if value := getattr(asset, name):
-            base[name] = value
+    if tags := asset.own:
+        base["tags"] = tags
+    if terms := (asset.business_terms if asset.own_terms is None else asset.own_terms):
+        base["business_terms"] = terms
+    if asset.metadata:
+        base["metadata"] = asset.metadata
     at = registers.when(asset.observed_at, asset.log_offset)
     return Claim(asset.source, at, base)
 
@@ -109,8 +159,8 @@ def view_of(known: Known, context: Context) -> View:
         known.qualified_name,
         ranked(known.claims.values(), context.priority),
         known.asset.edited if known.asset else None,
-        known.person_tags,
-        context.fold_tags,
+        known.labels,
+        context.folding,
         context.resolve,
         _implied_parent(known.qualified_name, context),
     )
@@ -152,15 +202,25 @@ def settle(known: Known, context: Context) -> None:
         (MORE_SOURCES if len(known.claims) > 1 else 0)
         | (EDITS if asset.edited else 0)
         | (ASSIGNMENTS if known.assignments else 0)
+        | (PROPAGATED if known.propagated else 0)
+        | (asset.layers & INCIDENTS)
     )
-    if len(known.claims) == 1 and not asset.edited and not known.person_tags and plain(asset, own):
+    if len(known.claims) == 1 and not asset.edited and _unlabelled(known) and plain(asset, own):
         asset.statement = None
     else:
         asset.statement = registers.dump(own)
     asset.log_offset = own.at[1]
 
 
+def _unlabelled(known: Known) -> bool:
+    """Whether the own tags and terms are the source's, and lineage brings no other field."""
+    return not any(a.state == "active" for a in known.assignments) and all(
+        each.field in ("tag", "term") for each in known.propagated
+    )
+
+
 def plain(asset: Asset, claim: Claim) -> bool:
+    """Whether the asset's own columns say exactly what the claim says."""
     base = claim.base
     return (
         base is not None
@@ -168,7 +228,7 @@ def plain(asset: Asset, claim: Claim) -> bool:
         and base.get("asset_name") == asset.asset_name
         and base.get("asset_type") == asset.asset_type
         and "created_at" not in base
-        and set(base.get("tags", ())) == set(asset.tags)
+        and set(base.get("tags", ())) == set(asset.own)
     )
 
 
@@ -187,7 +247,7 @@ def _created(
         expires_at=expiry(view.details, observed_at), created_at=view.created_at or now,
         updated_at=now, observed_at=observed_at, applied_at=now, feed_position=0,
         cause=message.cause, source=message.source, log_offset=message.when[1], layers=0,
-        statement=None, edited=None,
+        statement=None, edited=None, own_tags=view.own_tags, own_terms=view.own_terms,
     )  # fmt: skip
 
 
@@ -220,14 +280,16 @@ def changes(
 ) -> list[Fact]:
     """The facts that lead from one state of an asset to another; none if nothing shows."""
     found: list[tuple[FactKind, dict[str, Any], dict[str, Any]]] = []
-    changed = [n for n in _SHOWN if n != "tags" and getattr(before, n) != getattr(after, n)]
+    changed = [n for n in _FIELDS if getattr(before, n) != getattr(after, n)]
+    if not changed and before.own_terms != after.own_terms:
+        changed = ["own_terms"]  # nothing else to see, but it spreads from here now, or no longer
     if changed:
         found.append(
             ("AssetChanged", {_public(n): getattr(before, n) for n in changed},
              {_public(n): getattr(after, n) for n in changed})
         )  # fmt: skip
-    if before.tags != after.tags:
-        found.append(("TagsChanged", {"tags": before.tags}, {"tags": after.tags}))
+    if before.tags != after.tags or before.own != after.own:
+        found.append(("TagsChanged", _told_tags(before), _told_tags(after)))
     if after.deleted_by and not before.deleted_by:
         found.append(
             ("AssetDeleted", {"is_deleted": False},
@@ -262,6 +324,12 @@ def fact(
     )  # fmt: skip
 
 
+def _told_tags(asset: Asset) -> dict[str, Any]:
+    """The effective tags, and the own ones where they are not the same."""
+    own = {} if asset.own_tags is None else {"own": asset.own_tags}
+    return {"tags": asset.tags, **own}
+
+
 def _public(name: str) -> str:
     return {"caller_id": "asset_id", "parent": "parent_id"}.get(name, name)
 
@@ -278,7 +346,7 @@ def _suggest(
 ) -> list[Fact]:
     asset = known.asset
     assert asset is not None
-    settled = {a.tag for a in known.assignments} | set(asset.tags)
+    settled = {a.tag for a in known.assignments if a.kind == "tag"}.union(asset.tags, asset.own)
     fresh = [s for s in suggestions if s.tag not in settled]
     if not fresh:
         return []

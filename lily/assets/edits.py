@@ -205,7 +205,7 @@ def _is_key(name: str) -> bool:
 def _own_tags(known: Known, who: Who) -> list[str]:
     return sorted(
         a.tag for a in known.assignments if (a.origin, a.by) == (PERSON, who.name)
-        and a.state == "active"
+        and a.state == "active" and a.kind == "tag"
     )  # fmt: skip
 
 
@@ -219,7 +219,7 @@ def _assign(known: Known, wanted: Edit, who: Who, outcome: Outcome) -> None:
         tags = {tag for tag in tags if tag in own or tag not in _by_others(known, who)}
     outcome.withdrawn = [
         a for a in known.assignments
-        if (a.origin, a.by) == (PERSON, who.name) and a.tag in own - tags
+        if (a.origin, a.by, a.kind) == (PERSON, who.name, "tag") and a.tag in own - tags
     ]  # fmt: skip
     outcome.assigned = [Assignment(tag, PERSON, who.name, "active") for tag in sorted(tags - own)]
     known.assignments = [a for a in known.assignments if a not in outcome.withdrawn]
@@ -227,7 +227,11 @@ def _assign(known: Known, wanted: Edit, who: Who, outcome: Outcome) -> None:
 
 
 def _by_others(known: Known, who: Who) -> set[str]:
-    tags = {a.tag for a in known.assignments if a.state == "active" and a.by != who.name}
+    tags = {
+        a.tag for a in known.assignments
+        if a.state == "active" and a.kind == "tag" and (a.origin, a.by) != (PERSON, who.name)
+    }  # fmt: skip
+    tags.update(each.name for each in known.propagated if each.field == "tag")
     for claim in known.claims.values():
         tags.update(said_by(claim).get("tags") or ())
     return tags

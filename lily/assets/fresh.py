@@ -37,7 +37,7 @@ def created(tenant: int, guid: UUID, message: Message, context: Context) -> Asse
         parent = context.resolve(seen.parent_id)
     elif (container := parent_of(name)) is not None:
         parent = context.resolve(container)
-    tags = context.fold_tags((seen.tags,), ()) if seen.tags else []
+    tags, own = _folded(seen.tags, context) if seen.tags else ([], None)
     terms = sorted(set(seen.business_terms)) if seen.business_terms else []
     observed_at = _moment(message.when[0])
     details = None if seen.details is UNSET else seen.details
@@ -49,14 +49,20 @@ def created(tenant: int, guid: UUID, message: Message, context: Context) -> Asse
         _said(seen.data_source), _said(seen.external_id),
         tags, terms, seen.metadata or {}, details, 1, None, None, None,
         expiry(details, observed_at) if details else None, first or now, now, observed_at, now,
-        0, message.cause, message.source, message.when[1], 0, None, None,
+        0, message.cause, message.source, message.when[1], 0, None, None, own,
     )  # fmt: skip
-    if seen.asset_name and seen.asset_type and not first and len(tags) == len(seen.tags or ()):
+    if seen.asset_name and seen.asset_type and not first:
         return asset
     claim = Claim(message.source, message.when, registers.given(seen))
     if not plain(asset, claim):
         asset.statement = registers.dump(claim)
     return asset
+
+
+def _folded(said: list[str], context: Context) -> tuple[list[str], list[str] | None]:
+    shown = context.fold_tags(context.groups, (said,))
+    own = context.own_tags(context.groups, (said,))
+    return shown, None if own == shown else own
 
 
 def told(asset: Asset, message: Message, context: Context) -> Fact:

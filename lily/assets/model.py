@@ -8,7 +8,8 @@ import msgspec
 
 from lily.types import Lane
 
-MORE_SOURCES, EDITS, ASSIGNMENTS = 1, 2, 4
+MORE_SOURCES, EDITS, ASSIGNMENTS, PROPAGATED = 1, 2, 4, 8
+INCIDENTS = 16  # open ones; kept up by whoever writes incidents
 
 
 class Asset(msgspec.Struct):
@@ -46,6 +47,13 @@ class Asset(msgspec.Struct):
     layers: int
     statement: dict[str, Any] | None
     edited: dict[str, Any] | None
+    own_tags: list[str] | None = None  # null: the same as tags
+    own_terms: list[str] | None = None  # null: the same as business_terms
+
+    @property
+    def own(self) -> list[str]:
+        """The tags that spread from here: all that anybody assigned to this very asset."""
+        return self.tags if self.own_tags is None else self.own_tags
 
     @property
     def asset_id(self) -> str:
@@ -71,6 +79,25 @@ class View(msgspec.Struct):
     metadata: dict[str, Any]
     details: dict[str, Any] | None
     created_at: datetime | None
+    own_tags: list[str] | None = None
+    own_terms: list[str] | None = None
+
+
+class Propagated(msgspec.Struct, frozen=True):
+    """What lineage brings to an asset: the columns of table propagated, in their order.
+
+    `field` is tag, term, asset_owner, description or metadata.<key>. A derived field gives way to
+    what the sources say unless its rule says always.
+    """
+
+    field: str
+    name: str
+    value: str
+    root: UUID
+    depth: int
+    via: UUID | None
+    rule: UUID | None = None
+    always: bool = False
 
 
 def public(asset: Asset, tenant_id: UUID) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Assets: reading what is known of them, writing what became of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,15 @@ from psycopg.types.json import Jsonb
 from lily.assets import claims as registers
 from lily.assets import words
 from lily.assets.change import Assignment, Known, first_claim
-from lily.assets.model import ASSIGNMENTS, COLUMNS, MORE_SOURCES, Asset
+from lily.assets.model import (
+    INCIDENTS,
+    ASSIGNMENTS,
+    COLUMNS,
+    MORE_SOURCES,
+    PROPAGATED,
+    Asset,
+    Propagated,
+)
 from lily.store.copying import Stage, through
 from lily.types import Lane
 
@@ -57,9 +66,14 @@ SOURCES = (
     "SELECT tenant, guid, source, statement FROM asset_source"
     " WHERE tenant = ANY(%s) AND guid = ANY(%s)"
 )
+_ASSIGNMENT = ", ".join(Assignment.__struct_fields__)
 ASSIGNED = (
-    "SELECT tenant, guid, tag, origin, by, state, reason FROM tag_assignment"
+    f"SELECT tenant, guid, {_ASSIGNMENT} FROM tag_assignment"
     " WHERE tenant = ANY(%s) AND guid = ANY(%s)"
+)
+_PROPAGATED = ", ".join(Propagated.__struct_fields__)
+BROUGHT = (
+    f"SELECT tenant, guid, {_PROPAGATED} FROM propagated WHERE tenant = ANY(%s) AND guid = ANY(%s)"
 )
 BURIED = "SELECT tenant, guid, observed_at FROM tombstone WHERE tenant = ANY(%s) AND guid = ANY(%s)"
 ALIASES = "SELECT tenant, alias, guid FROM asset_alias WHERE tenant = ANY(%s) AND alias = ANY(%s)"
@@ -73,11 +87,12 @@ SAVE_ALIAS = (
     " ON CONFLICT (tenant, alias) DO UPDATE SET guid = excluded.guid"
     " WHERE asset_alias.guid <> excluded.guid"
 )
+_SAID = ("state", "reason", "value", "valid_from", "valid_until", "settled", "at")
 SAVE_ASSIGNMENT = (
-    "INSERT INTO tag_assignment (tenant, guid, tag, origin, by, state, reason, at)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
-    " ON CONFLICT (tenant, guid, tag, origin, by)"
-    " DO UPDATE SET state = excluded.state, reason = excluded.reason, at = excluded.at"
+    f"INSERT INTO tag_assignment (tenant, guid, {_ASSIGNMENT})"
+    f" VALUES (%s, %s{', %s' * len(Assignment.__struct_fields__)})"
+    " ON CONFLICT (tenant, guid, kind, tag, origin, by)"
+    f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in _SAID)}"
 )
 
 
@@ -120,6 +135,11 @@ def _load_layers(
         for tenant, guid, *rest in conn.execute(ASSIGNED, [tenants, tagged]):
             if (each := known.get((tenant, guid))) is not None:
                 each.assignments.append(Assignment(*rest))
+    reached = [k.guid for k in layered if k.asset and k.asset.layers & PROPAGATED]
+    if reached:
+        for tenant, guid, *rest in conn.execute(BROUGHT, [tenants, reached]):
+            if (each := known.get((tenant, guid))) is not None:
+                each.propagated.append(Propagated(*rest))
 
 
 def insert(conn: psycopg.Connection, created: Sequence[Asset]) -> None:
@@ -148,7 +168,7 @@ def touch(conn: psycopg.Connection, seen: Sequence[Asset]) -> None:
 
 def save_layers(conn: psycopg.Connection, known: Iterable[Known]) -> None:
     """Write what lives outside the assets' own rows."""
-    sources, assignments = [], []
+    sources = []
     for each in known:
         own = each.asset.source if each.asset else None
         sources += [
@@ -156,16 +176,23 @@ def save_layers(conn: psycopg.Connection, known: Iterable[Known]) -> None:
             for name in sorted(each.touched_sources)
             if name != own
         ]
-        at = each.asset.applied_at if each.asset else None
-        assignments += [
-            (each.tenant, each.guid, a.tag, a.origin, a.by, a.state, a.reason, at)
-            for a in each.suggested
-        ]
-    with conn.cursor() as cur:
-        if sources:
+        if each.suggested and each.asset:
+            save_assignments(conn, each, each.suggested, each.asset.applied_at)
+    if sources:
+        with conn.cursor() as cur:
             cur.executemany(SAVE_SOURCE, sources)
-        if assignments:
-            cur.executemany(SAVE_ASSIGNMENT, assignments)
+
+
+def save_assignments(
+    conn: psycopg.Connection, known: Known, made: Sequence[Assignment], now: datetime
+) -> None:
+    """Assignments that are new or changed; who said what when."""
+    rows = []
+    for each in made:
+        each.at = each.at or now
+        rows.append((known.tenant, known.guid, *astuple(each)))
+    with conn.cursor() as cur:
+        cur.executemany(SAVE_ASSIGNMENT, rows)
 
 
 def save_aliases(conn: psycopg.Connection, aliases: Sequence[tuple[int, str, UUID]]) -> None:
@@ -196,6 +223,8 @@ def search_vector(asset: Asset) -> str:
         asset.asset_type, asset.data_source, asset.asset_owner, asset.tags,
         asset.business_terms, asset.metadata,
     )  # fmt: skip
+    if asset.layers & INCIDENTS:
+        facets.append(words.facet("incident", "open"))
     return words.vector(asset.asset_name, asset.qualified_name, asset.description, facets)
 
 

@@ -254,7 +254,7 @@ def _line(asset: Asset) -> str:
         f"{a.data_source}{a.external_id}{a.cause}{a.source}"
     )
     vector = assets.search_vector(a)
-    rare = a.details is not None or a.statement is not None
+    rare = a.details is not None or a.statement is not None or a.own_tags is not None
     if rare or "\\" in words or "\n" in words or "\t" in words or "\r" in words:
         return text((*astuple(a), vector))
     null = NULL
@@ -272,6 +272,7 @@ def _line(asset: Asset) -> str:
         f"{array(a.tags)}\t{array(a.business_terms)}\t{metadata}\t{null}\t1\t"
         f"{null}\t{null}\t{null}\t{null}\t{created}\t{now}\t{observed}\t{now}\t"
         f"{a.feed_position}\t{a.cause}\t{a.source}\t{a.log_offset}\t0\t{null}\t{null}\t"
+        f"{null}\t{null}\t"
         f"{string(vector)}\n"
     )
 

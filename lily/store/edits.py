@@ -10,7 +10,7 @@ import psycopg
 
 from lily.assets import edits as rules
 from lily.assets import wanted
-from lily.assets.change import Assignment, Context, Known
+from lily.assets.change import Context, Known
 from lily.assets.edits import Edit, Outcome, Who
 from lily.assets.model import Asset, public
 from lily.assets.names import as_guid, guid_of
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 WITHDRAW = (
     "DELETE FROM tag_assignment"
-    " WHERE tenant = %s AND guid = %s AND tag = %s AND origin = %s AND by = %s"
+    " WHERE tenant = %s AND guid = %s AND kind = %s AND tag = %s AND origin = %s AND by = %s"
 )
 BURY = (
     "INSERT INTO tombstone (tenant, guid, observed_at, at, by)"
@@ -172,19 +172,11 @@ def _write(unit: Unit, known: Known, outcome: Outcome) -> None:
         asset.feed_position = feed.record(unit, outcome.facts) + len(outcome.facts) - 1
     assets.save_one(unit.conn, asset)
     for gone in outcome.withdrawn:
-        unit.conn.execute(WITHDRAW, [known.tenant, known.guid, gone.tag, gone.origin, gone.by])
+        unit.conn.execute(
+            WITHDRAW, [known.tenant, known.guid, gone.kind, gone.tag, gone.origin, gone.by]
+        )
     if outcome.assigned:
-        _save_assigned(unit, known, outcome.assigned)
-
-
-def _save_assigned(unit: Unit, known: Known, made: list[Assignment]) -> None:
-    assert known.asset is not None
-    with unit.conn.cursor() as cur:
-        cur.executemany(
-            assets.SAVE_ASSIGNMENT,
-            [(known.tenant, known.guid, a.tag, a.origin, a.by, a.state, a.reason,
-              known.asset.updated_at) for a in made],
-        )  # fmt: skip
+        assets.save_assignments(unit.conn, known, outcome.assigned, asset.updated_at)
 
 
 def _living(known: Known, given: str) -> None:

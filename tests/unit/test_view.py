@@ -66,7 +66,7 @@ def test_a_tenants_priority_beats_the_newest() -> None:
 def test_tags_fold_by_origin_within_an_exclusive_group(
     sources: list[list[str]], person: list[str], seen: list[str]
 ) -> None:
-    assert effective(sources, person) == seen
+    assert effective(None, sources, person) == seen
 
 
 def test_an_edit_signs_each_field_and_keeps_the_signature_of_what_stays() -> None:
