@@ -126,6 +126,34 @@ def kinds(unit: Unit) -> dict[str, int]:
     )
 
 
+STATE = """
+SELECT a.asset_type, count(*)::int, sum(hashtextextended(row::text, 0))::text
+  FROM (SELECT a.asset_type, ROW(a.lane, a.qualified_name, a.caller_id, a.asset_name, a.asset_type,
+               a.asset_owner, a.description, p.qualified_name, a.data_source, a.external_id, a.tags,
+               a.business_terms, a.metadata, a.details, a.version, a.deleted_by, a.source,
+               a.layers, a.statement, a.edited, a.search) AS row
+          FROM asset a LEFT JOIN asset p ON p.tenant = a.tenant AND p.guid = a.parent
+         WHERE a.tenant = %s AND a.qualified_name LIKE %s) a
+ GROUP BY 1 ORDER BY 1
+"""
+TOLD = """
+SELECT kind, count(*)::int, count(DISTINCT cause)::int,
+       coalesce(sum((payload::jsonb -> 'after' ->> 'count')::int), 0)::int
+  FROM fact WHERE tenant = %s AND kind ~ '^(Asset|Fields|Tags)' AND cause LIKE %s
+ GROUP BY 1 ORDER BY 1
+"""
+
+
+def state(unit: Unit, like: str = "%") -> list[tuple[str, int, str]]:
+    """Number and hash of all assets of each kind: everything but when, and under which ids."""
+    return unit.conn.execute(STATE, [unit.tenant.number, like]).fetchall()
+
+
+def told(unit: Unit, like: str = "%") -> list[tuple[str, int, int, int]]:
+    """Of each kind of fact: how many, of how many causes, and how many fields they count."""
+    return unit.conn.execute(TOLD, [unit.tenant.number, like]).fetchall()
+
+
 def disk(url: str) -> int:
     """Bytes of all assets with their indexes, and of the facts about them."""
     with psycopg.connect(url, autocommit=True, options=PATH) as conn:

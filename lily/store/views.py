@@ -32,6 +32,7 @@ CHILDREN = (
     f"SELECT {_COLUMNS}, a.lane = 'fields' AND a.deleted_by IS NULL AND %(gone)s FROM asset a"
     " WHERE a.tenant = %(tenant)s AND a.parent = %(parent)s AND a.guid > %(after)s"
     " AND (%(kinds)s::text[] IS NULL OR a.asset_type = ANY(%(kinds)s))"
+    " AND (%(part)s::text IS NULL OR position(%(part)s IN lower(a.asset_name)) > 0)"
     " AND (%(deleted)s OR (a.deleted_by IS NULL AND NOT (a.lane = 'fields' AND %(gone)s)))"
     " ORDER BY a.guid LIMIT %(limit)s"
 )
@@ -78,14 +79,19 @@ def children(
     limit: int = 100,
     kinds: Sequence[str] = (),
     deleted: bool = False,
+    part: str = "",
 ) -> list[Asset]:
-    """What lies directly in a container, by guid: however many there are, a page costs a page."""
+    """What lies directly in a container, by guid: however many there are, a page costs a page.
+
+    Only those with `part` in their names, if it is given: then all of them are looked at.
+    """
     values = {
         "tenant": unit.tenant.number,
         "parent": parent.guid,
         "after": after,
         "limit": limit,
         "kinds": list(kinds) or None,
+        "part": part.lower() or None,
         "deleted": deleted,
         "gone": parent.deleted_by is not None,
     }

@@ -1,6 +1,5 @@
 """What tests of files need: a Lily with its own database, and the runner as a real process."""
 
-import hashlib
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from httpx import Client
 
 from lily.api.app import create_app
 from lily.settings import Settings, child_environment, load
+from lily.store import raw
 from lily.store.embedded import Server
 from lily.store.migrate import migrate
 from lily.types import Tenant
@@ -109,30 +109,12 @@ def loaded(who: Person, body: Any, name: str = "assets.ndjson", **headers: str) 
     return finished(who, send(who, body, name, **headers)["job_id"])
 
 
-STATE = """
-SELECT qualified_name, caller_id, asset_name, asset_type, asset_owner, description, parent IS NULL,
-       data_source, external_id, tags, business_terms, metadata::text, details::text, version,
-       deleted_by, source, layers, lane
-  FROM asset WHERE tenant = %s ORDER BY qualified_name
-"""
-
-
-def state_of(core: Core, tenant: Tenant) -> str:
-    """A hash of everything that is stored of a tenant's assets, but not of when it was."""
-    digest = hashlib.sha256()
+def state_of(core: Core, tenant: Tenant) -> list[tuple[Any, ...]]:
+    """Number and hash of a tenant's assets of each kind; not of when they were stored."""
     with core.database.unit(tenant) as unit:
-        for row in unit.conn.execute(STATE, [tenant.number]):
-            digest.update(repr(row).encode())
-    return digest.hexdigest()
-
-
-FACTS = """
-SELECT kind, count(*), sum((payload::jsonb -> 'after' ->> 'count')::int) FROM fact
- WHERE tenant = %s AND (kind LIKE 'Asset%%' OR kind LIKE 'Fields%%' OR kind LIKE 'Tags%%')
- GROUP BY kind ORDER BY kind
-"""
+        return [*raw.state(unit)]
 
 
 def facts_of(core: Core, tenant: Tenant) -> list[tuple[Any, ...]]:
     with core.database.unit(tenant) as unit:
-        return unit.conn.execute(FACTS, [tenant.number]).fetchall()
+        return [*raw.told(unit)]

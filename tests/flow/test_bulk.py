@@ -5,7 +5,7 @@ import gzip
 import io
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -29,8 +29,10 @@ from tests.flow.bulk import (
     state_of,
     status,
 )
+from tests.flow.people import Person
 
 COUNT = 1_000
+MANY = 10_000
 
 
 @pytest.fixture(scope="module")
@@ -110,19 +112,31 @@ def as_parquet(found: list[dict[str, Any]]) -> bytes:
     return out.getvalue()
 
 
-def test_six_formats_and_two_packings_load_the_same_state(lily: Bulk) -> None:
-    found = documents()
-    plain = ndjson(found)
+def test_six_formats_load_the_same_state(lily: Bulk) -> None:
+    found = documents(MANY)
     bodies = {
-        "a.ndjson": plain,
+        "a.ndjson": ndjson(found),
         "a.json": json.dumps(found, indent=1).encode(),
         "a.csv": as_csv(found),
         "a.xlsx": as_xlsx(found),
         "a.xml": as_xml(found),
         "a.parquet": as_parquet(found),
+    }
+    assert_same(lily, bodies, MANY)
+
+
+def test_packed_files_load_the_same_state(lily: Bulk) -> None:
+    found = documents()
+    plain = ndjson(found)
+    bodies = {
+        "a.ndjson": plain,
         "a.ndjson.gz": gzip.compress(plain[:5000]) + gzip.compress(plain[5000:]),
         "a.csv.zst": zstandard.compress(as_csv(found)),
     }
+    assert_same(lily, bodies, COUNT)
+
+
+def assert_same(lily: Bulk, bodies: dict[str, bytes], count: int) -> None:
     people = {name: lily.person() for name in bodies}
     jobs = {name: send(people[name], body, name)["job_id"] for name, body in bodies.items()}
     states, facts = {}, {}
@@ -130,39 +144,64 @@ def test_six_formats_and_two_packings_load_the_same_state(lily: Bulk) -> None:
         done = finished(people[name], job)
         assert done["state"] == "succeeded", (name, done)
         assert done["counts"] == {
-            "read": COUNT, "accepted": COUNT, "rejected": 0, "created": COUNT, "updated": 0,
+            "read": count, "accepted": count, "rejected": 0, "created": count, "updated": 0,
             "unchanged": 0,
         }, (name, done)  # fmt: skip
         states[name] = state_of(lily.core, people[name].tenant)
         facts[name] = facts_of(lily.core, people[name].tenant)
         assert not list((lily.settings.home / "spool").glob(f"{job}*"))
-    assert len(set(states.values())) == 1, states
+    assert sum(number for _, number, _ in states["a.ndjson"]) == count
+    assert len(set(map(repr, states.values()))) == 1, states
     assert len(set(map(repr, facts.values()))) == 1, facts
 
 
+BAD = sorted({(number * 263) % MANY for number in range(1, 38)})
+BAD_JSON = (b'{"qualified_name": 5}', b"{nonsense", b'{"asset_type": "table"}', b"\xff\xfe", b"[]")
+BAD_CSV = (
+    b"n" + 60 * b"," + b"a cell too many", b",,table", b"n,,,,,,[not a list",
+    b"n,," + 300 * b"x", b'n,,,,,,"[""a"", """"]"',
+)  # fmt: skip
+
+
+def with_bad_lines(lines: list[bytes], bad: Sequence[bytes], first: int) -> bytes:
+    for place, number in enumerate(BAD):
+        lines[number + first] = bad[place % len(bad)]
+    return b"\n".join(lines)
+
+
 def test_bad_lines_are_refused_by_number_and_the_rest_is_stored(lily: Bulk) -> None:
-    who, count = lily.person(), 10_000
-    lines = [json.dumps(each).encode() for each in documents(count)]
-    bad = sorted({(number * 263) % count for number in range(1, 38)})
-    assert len(bad) == 37
-    kinds = (b'{"qualified_name": 5}', b"{nonsense", b'{"asset_type": "table"}', b"\xff\xfe", b"[]")
-    for place, number in enumerate(bad):
-        lines[number] = kinds[place % len(kinds)]
-    done = loaded(who, b"\n".join(lines))
-    assert done["state"] == "partial"
-    assert done["counts"]["rejected"] == 37 and done["counts"]["created"] == count - 37
-    assert len(done["errors"]) == 10
-    seen: list[dict[str, Any]] = []
+    assert len(BAD) == 37
+    found = documents(MANY)
+    plain, table = ndjson(found).splitlines(), as_csv(found).splitlines()
+    bodies = {
+        "a.ndjson": with_bad_lines(plain, BAD_JSON, 0),
+        "a.csv": with_bad_lines(table, BAD_CSV, 1),  # behind its header
+    }
+    people = {name: lily.person() for name in bodies}
+    jobs = {name: send(people[name], body, name)["job_id"] for name, body in bodies.items()}
+    for name, first in (("a.ndjson", 1), ("a.csv", 2)):
+        who, done = people[name], finished(people[name], jobs[name])
+        assert done["state"] == "partial"
+        assert done["counts"]["rejected"] == 37 and done["counts"]["created"] == 9_963
+        assert len(done["errors"]) == 10
+        refused = all_of(who, done["errors_url"], 10)
+        assert [each["line"] for each in refused] == [number + first for number in BAD]
+        assert all(each["reason"] for each in refused)
+    calm, rough = (state_of(lily.core, people[name].tenant) for name in bodies)
+    assert calm == rough and sum(count for _, count, _ in calm) == 9_963
+
+
+def all_of(who: Person, path: str, limit: int, **query: Any) -> list[dict[str, Any]]:
+    """Every item, page by page."""
+    found: list[dict[str, Any]] = []
     after = None
     while True:
-        query = {"limit": 10} | ({"after": after} if after else {})
-        page = who.client.get(done["errors_url"], params=query, headers=who.headers).json()
-        seen += page["items"]
+        asked = {**query, "limit": limit} | ({"after": after} if after else {})
+        page = who.client.get(path, params=asked, headers=who.headers).json()
+        found += page["items"]
         after = page["next"]
         if after is None:
-            break
-    assert [each["line"] for each in seen] == [number + 1 for number in bad]
-    assert all(each["reason"] for each in seen)
+            return found
 
 
 def test_the_same_file_twice_changes_nothing(lily: Bulk) -> None:
@@ -230,27 +269,21 @@ def test_a_cancelled_job_stops_and_can_be_resumed(lily: Bulk) -> None:
     assert who.client.post(f"{PATH}/{job}/cancel", headers=who.headers).status_code == 409
 
 
-def test_a_very_wide_table_loads_and_pages(lily: Bulk) -> None:
-    who, width = lily.person(), 20_000
+def test_a_table_of_100000_columns_loads_is_found_and_pages_to_its_end(lily: Bulk) -> None:
+    who, width = lily.person(), 100_000
     name = "db/wide"
     found = [{"qualified_name": name, "asset_type": "table"}]
     found += [{"qualified_name": f"{name}#c{n}", "asset_type": "column"} for n in range(width)]
     lily.running()
     assert loaded(who, ndjson(found))["counts"]["created"] == width + 1
     guid = who.client.get("/api/v1/metadata/db%2Fwide", headers=who.headers).json()["guid"]
-    seen: set[str] = set()
-    after = None
-    while True:
-        query = {"limit": 1000} | ({"after": after} if after else {})
-        path = f"/api/v1/metadata/{guid}/children"
-        page = who.client.get(path, params=query, headers=who.headers).json()
-        seen |= {each["qualified_name"] for each in page["items"]}
-        after = page["next"]
-        if after is None:
-            break
-    assert len(seen) == width
-    hits = who.client.get("/api/v1/metadata/search?q=c19999", headers=who.headers).json()
-    assert [hit["qualified_name"] for hit in hits["items"]] == [f"{name}#c19999"]
+    children = f"/api/v1/metadata/{guid}/children"
+    names = [each["qualified_name"] for each in all_of(who, children, 1000)]
+    assert len(names) == len(set(names)) == width
+    hits = all_of(who, "/api/v1/metadata/search", 10, q="c99999")
+    assert [hit["qualified_name"] for hit in hits] == [f"{name}#c99999"]
+    hits = all_of(who, children, 10, q="C9999")
+    assert {hit["asset_name"] for hit in hits} == {"c9999", *(f"c9999{n}" for n in range(10))}
 
 
 def _until(holds: Any) -> None:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from lily.api.bodies import Document, described
 from lily.api.deps import After, AssetKey, Limit, ServicesDep, actor_of, requires
+from lily.api.fields import Loose
 from lily.api.rest.pages import mark, unmark
 from lily.api.rest.shapes import AssetShown, ChildrenPage, SourcesShown, VersionPage
 from lily.assets.documents import own_tenant
@@ -161,12 +162,13 @@ def children(
     limit: Limit = 100,
     after: After = "",
     deleted: Annotated[bool, Query(description="Deleted ones too.")] = False,
+    q: Annotated[Loose, Query(description="Only those with this in their names.")] = "",
 ) -> Response:
     key = unmark(after, tuple[UUID])
     with services.core.database.unit(caller.tenant) as unit:
         parent = views.find(unit, id)
         start = key[0] if key else views.FIRST
-        found = views.children(unit, parent, start, limit + 1, words(kinds), deleted)
+        found = views.children(unit, parent, start, limit + 1, words(kinds), deleted, q)
         waiting = freshness.fields_waiting(unit, parent.qualified_name)
     page = found[:limit]
     next = mark(page[-1].guid) if len(found) > limit else None
