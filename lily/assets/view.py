@@ -146,7 +146,7 @@ def _derived(
     """What lineage gives to fields: the nearest root's value, where the sources say nothing."""
     over, keys = dict(merged), dict(metadata)
     given: dict[str, Propagated] = {}
-    for each in sorted(propagated, key=lambda p: (p.depth, str(p.root), str(p.via))):
+    for each in sorted(propagated, key=_nearness):
         if each.field not in ("tag", "term"):
             given.setdefault(each.field, each)
     for field, each in given.items():
@@ -178,6 +178,10 @@ def _edited(
         else:
             target[key] = value
     return over, keys
+
+
+def _nearness(each: Propagated) -> tuple[int, str, str, str]:
+    return each.depth, str(each.root), str(each.via), str(each.rule)
 
 
 def _is_key(name: str) -> bool:

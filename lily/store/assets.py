@@ -71,9 +71,11 @@ ASSIGNED = (
     f"SELECT tenant, guid, {_ASSIGNMENT} FROM tag_assignment"
     " WHERE tenant = ANY(%s) AND guid = ANY(%s)"
 )
-_PROPAGATED = ", ".join(Propagated.__struct_fields__)
 BROUGHT = (
-    f"SELECT tenant, guid, {_PROPAGATED} FROM propagated WHERE tenant = ANY(%s) AND guid = ANY(%s)"
+    "SELECT p.tenant, p.guid, p.field, p.name, p.value, p.root, p.depth, p.via, p.rule,"
+    " coalesce(r.on_conflict = 'always', false)"
+    " FROM propagated p LEFT JOIN propagation_rule r ON r.tenant = p.tenant AND r.id = p.rule"
+    " WHERE p.tenant = ANY(%s) AND p.guid = ANY(%s)"
 )
 BURIED = "SELECT tenant, guid, observed_at FROM tombstone WHERE tenant = ANY(%s) AND guid = ANY(%s)"
 ALIASES = "SELECT tenant, alias, guid FROM asset_alias WHERE tenant = ANY(%s) AND alias = ANY(%s)"

@@ -26,6 +26,7 @@ from lily.store import assets, feed
 from lily.store.copying import NULL, array, dump, moment, string, text
 from lily.store.database import bind_many
 from lily.store.ingest import (
+    FIRST_USE,
     LINKS,
     Incoming,
     Ingest,
@@ -126,6 +127,7 @@ class Loader:
         """The chunks of a part that were applied before."""
         with (conn := self._connection()).transaction():
             bind_many(conn, [place.tenant.number])
+            self._ingest.definitions.refresh(conn, [place.tenant.number])
             values = [place.tenant.number, place.job, place.lane, place.part]
             return {number for (number,) in conn.execute(DONE, values)}
 
@@ -178,6 +180,9 @@ class Loader:
                 position, previous = feed.take_head(conn, number)
                 conn.execute(INSERT, [position])
                 assets.save_aliases(conn, _aliases(new))
+                self._ingest.definitions.define_used(
+                    conn, (asset for asset, _ in new), FIRST_USE, now
+                )
                 if rest:  # its facts are staged still
                     conn.execute(LINKS.make)
                     conn.execute(LINKS.empty)

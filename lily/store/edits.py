@@ -37,6 +37,7 @@ REMOVE = (
     "DELETE FROM asset_source WHERE tenant = %s AND guid = ANY(%s)",
     "DELETE FROM asset_alias WHERE tenant = %s AND guid = ANY(%s)",
     "DELETE FROM tag_assignment WHERE tenant = %s AND guid = ANY(%s)",
+    "DELETE FROM propagated WHERE tenant = %s AND guid = ANY(%s)",
     "DELETE FROM asset WHERE tenant = %s AND guid = ANY(%s)",
 )
 TRIES = 6

@@ -22,6 +22,8 @@ from lily.store import assets, feed
 from lily.store.assets import Key
 from lily.store.copying import Stage, through
 from lily.store.database import bind_many
+from lily.store.definitions import Definitions
+from lily.tags.effective import own
 from lily.types import Lane, Tenant
 
 ADVANCE = (
@@ -35,6 +37,7 @@ LINKS = Stage(
     f"INSERT INTO fact ({feed.COLUMNS}) SELECT {feed.COLUMNS} FROM batch_fact",
     "TRUNCATE batch_fact",
 )
+FIRST_USE = "first-use"  # who defines a tag that nobody defined
 BURY = (
     "INSERT INTO dead_letter (tenant, id, cause, lane, log_offset, at, stage, plugin, reason,"
     " key, source, raw) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
@@ -101,6 +104,7 @@ class Ingest:
         self._fold_tags = fold_tags
         self._tenant = tenant
         self._priority = priority
+        self.definitions = Definitions()
 
     def apply(self, conn: psycopg.Connection, batch: Batch, now: datetime) -> bool:
         """Commit the whole batch, or nothing. False if it had been committed before.
@@ -132,13 +136,14 @@ class Ingest:
         tally = Tally()
         if not incoming:
             return tally
+        self.definitions.refresh(conn, sorted({each.tenant for each in incoming}))
         targets = self._targets(conn, incoming)
         wanted: dict[Key, tuple[Lane, str]] = {}
         for key, name in targets:
             wanted.setdefault(key, (lane_of(name), name))
         known = assets.load(conn, wanted)
         facts = self._decide(known, targets, incoming, now, tally)
-        self._write(conn, known, facts)
+        self._write(conn, known, facts, now)
         return tally
 
     def _targets(
@@ -198,11 +203,13 @@ class Ingest:
         def resolve(name: str) -> UUID:
             return as_guid(name) or guid_of(tenant_id, name)
 
-        return Context(now, self._fold_tags, resolve, self._priority(number))
+        groups = self.definitions.book(number).groups
+        return Context(now, self._fold_tags, resolve, self._priority(number), groups, own)
 
     def _write(
-        self, conn: psycopg.Connection, known: Mapping[Key, Known], facts: Mapping[int, list[Fact]]
-    ) -> None:
+        self, conn: psycopg.Connection, known: Mapping[Key, Known],
+        facts: Mapping[int, list[Fact]], now: datetime,
+    ) -> None:  # fmt: skip
         links: list[Link] = []
         places: dict[UUID, int] = {}
         quiet: dict[UUID, int] = {}
@@ -233,6 +240,7 @@ class Ingest:
             assets.insert(conn, created)
         if changed:
             assets.save(conn, changed)
+        self.definitions.define_used(conn, (*created, *changed), FIRST_USE, now)
         assets.touch(conn, touched)
         assets.save_layers(conn, known.values())
         assets.save_aliases(conn, _new_aliases(known.values()))

@@ -57,9 +57,10 @@ SELECT protect('term_def');
 
 -- The revision grows with every change of a definition that changes a decision.
 CREATE TABLE tag_settings (
-  tenant       int PRIMARY KEY,
-  unknown_tags text NOT NULL DEFAULT 'create' CHECK (unknown_tags IN ('create', 'refuse')),
-  revision     bigint NOT NULL DEFAULT 1
+  tenant        int PRIMARY KEY,
+  unknown_tags  text NOT NULL DEFAULT 'create' CHECK (unknown_tags IN ('create', 'refuse')),
+  unknown_terms text NOT NULL DEFAULT 'create' CHECK (unknown_terms IN ('create', 'refuse')),
+  revision      bigint NOT NULL DEFAULT 1
 );
 SELECT protect('tag_settings');
 
