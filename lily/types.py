@@ -33,6 +33,7 @@ class Caller(msgspec.Struct, frozen=True):
     name: str
     scopes: frozenset[str]
     token: str
+    role: str = ""
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes

@@ -18,6 +18,7 @@ from lily.settings import Settings
 from lily.store import archive, seal, tenants
 from lily.store.database import Database, Role
 from lily.store.embedded import Server
+from lily.store.guard import Guard
 from lily.store.idempotency import Answers
 from lily.store.keys import Keyring
 from lily.store.reads import Reads
@@ -169,6 +170,7 @@ class Services:
     answers: Answers
     hot: HotCells
     wakeups: Wakeups
+    guard: Guard
 
     def start(self) -> None:
         self.identity.start()
@@ -198,7 +200,12 @@ def identity(core: Core) -> Identity:
 def services(core: Core) -> Services:
     hot = HotCells(core.database)
     return Services(
-        core, identity(core), Answers(core.database, core.seal), hot, Wakeups(core.database)
+        core,
+        identity(core),
+        Answers(core.database, core.seal),
+        hot,
+        Wakeups(core.database),
+        Guard(core.database),
     )
 
 

@@ -1,7 +1,7 @@
 """When a policy applies. A condition that nobody knows, or cannot read, denies."""
 
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from ipaddress import ip_address, ip_network
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -17,6 +17,15 @@ Check = Callable[[Any, Situation], Verdict]
 
 class UnknownCondition(ValueError):
     """A condition whose name or value has no meaning."""
+
+
+def readable(conditions: Mapping[str, Any]) -> None:
+    """Raise UnknownCondition where a known condition has a value without meaning.
+
+    A condition that nobody knows is let pass: it denies, whoever asks.
+    """
+    somewhen = Situation(datetime(2026, 1, 1, tzinfo=UTC))
+    holds({name: value for name, value in conditions.items() if name in KNOWN}, somewhen)
 
 
 def holds(conditions: Mapping[str, Any], situation: Situation) -> Verdict:

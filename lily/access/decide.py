@@ -20,7 +20,7 @@ from lily.access.model import (
 NOTHING_ALLOWS = Decision("deny", "no policy allows it")
 
 
-class _Rule:
+class Rule:
     """A policy with its subjects spread out for comparison."""
 
     __slots__ = ("exempt", "policy", "subjects")
@@ -38,8 +38,8 @@ class Index:
     """The policies of a tenant, found by what they are about; patched one by one."""
 
     def __init__(self, policies: Iterable[Policy] = ()) -> None:
-        self._policies: dict[UUID, _Rule] = {}
-        self._by_resource: dict[tuple[Action, str, str], list[_Rule]] = defaultdict(list)
+        self._policies: dict[UUID, Rule] = {}
+        self._by_resource: dict[tuple[Action, str, str], list[Rule]] = defaultdict(list)
         for policy in policies:
             self.put(policy)
 
@@ -50,7 +50,7 @@ class Index:
         """Add a policy, or replace the one with its id."""
         self.drop(policy.id)
         if policy.enabled:
-            rule = self._policies[policy.id] = _Rule(policy)
+            rule = self._policies[policy.id] = Rule(policy)
             self._by_resource[_place(policy)].append(rule)
 
     def drop(self, policy_id: UUID) -> None:
@@ -63,9 +63,9 @@ class Index:
             else:
                 del self._by_resource[place]
 
-    def about(self, action: Action, target: Target) -> list[_Rule]:
+    def about(self, action: Action, target: Target) -> list[Rule]:
         """Every policy on this asset, whoever it names."""
-        found: list[_Rule] = []
+        found: list[Rule] = []
         get = self._by_resource.get
         for rules in (
             get((action, "everything", "")),

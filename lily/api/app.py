@@ -18,12 +18,15 @@ from lily.api.middleware import Edge
 from lily.api.openapi import describe
 from lily.api.refused import refused
 from lily.api.rest import (
+    access,
+    access_control,
     accounts,
     assets,
     audit,
     auth,
     bulk,
     changes,
+    circles,
     connections,
     crawls,
     dead,
@@ -31,8 +34,10 @@ from lily.api.rest import (
     lake,
     oauth,
     plugins,
+    policies,
     priority,
     schemas,
+    scrapers,
     search,
     tenants,
     tokens,
@@ -55,6 +60,12 @@ ROUTERS: tuple[APIRouter, ...] = (
     lag.router,
     plugins.router,
     priority.router,
+    policies.router,
+    circles.groups,
+    circles.roles,
+    scrapers.router,
+    access.router,
+    access_control.router,
     dead.router,
     lake.router,
     audit.router,
@@ -82,6 +93,7 @@ def create_app(services: Services) -> FastAPI:
     for router in ROUTERS:
         app.router.routes.extend(router.routes)
     app.router.routes.append(bulk.ROUTE)
+    app.router.routes.append(access.ROUTE)
     app.router.routes.extend(hot.ROUTES)
     app.state.templates = {
         route.endpoint: route.path for route in app.routes if isinstance(route, Route)

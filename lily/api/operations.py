@@ -167,3 +167,98 @@ READ: dict[str, Any] = {
         }
     },
 }
+
+DECISION: dict[str, Any] = {
+    "type": "object",
+    "required": ["asset", "decision", "reason", "policy_id", "policies"],
+    "properties": {
+        "asset": {"type": "string"},
+        "decision": {"enum": ["allow", "deny", "mask", "filter"]},
+        "reason": {"type": "string"},
+        "policy_id": {"type": ["string", "null"]},
+        "policies": {"type": "array", "items": {"type": "string"}},
+        "mask": {"type": "object"},
+        "filters": {"type": "array", "items": {"type": "string"}},
+    },
+}
+DECISIONS: dict[str, Any] = {
+    "type": "object",
+    "required": ["items"],
+    "properties": {"items": {"type": "array", "items": DECISION}},
+}
+QUESTION: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "principal": {
+            "description": "Who asks; the caller if absent.",
+            "anyOf": [
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "required": ["user"],
+                    "properties": {
+                        "user": {"type": "string"},
+                        "roles": {"type": "array", "items": {"type": "string"}},
+                        "groups": {"type": "array", "items": {"type": "string"}},
+                    },
+                },
+                {"type": "null"},
+            ],
+        },
+        "action": {"enum": ["READ", "WRITE", "DELETE"], "default": "READ"},
+        "asset": {"type": "string", "description": "Guid, alias or qualified name."},
+        "assets": {"type": "array", "items": {"type": "string"}, "maxItems": 1000},
+        "context": {
+            "type": "object",
+            "properties": {"purpose": {"type": "string"}, "network": {"type": "string"}},
+        },
+    },
+}
+ASKED: dict[str, Any] = {
+    "principal": {"user": "ana", "groups": ["analysts"]},
+    "action": "READ",
+    "asset": f"{NAME}#email",
+    "context": {"purpose": "support"},
+}
+DECIDED: dict[str, Any] = {
+    "asset": f"{NAME}#email",
+    "decision": "mask",
+    "reason": "masked (null) by 'PII is masked'",
+    "policy_id": CAUSE,
+    "policies": [CAUSE],
+    "mask": {"kind": "null"},
+}
+CHECK: dict[str, Any] = {
+    "tags": ["access"],
+    "summary": "Decide whether somebody may do something",
+    "description": "One question, a list of them, or `checks`; `assets` asks the same of several."
+    " At most 1,000 decisions. Never older than two seconds; 503 when that cannot be promised.",
+    "operationId": "check_access",
+    "requestBody": {
+        "required": True,
+        "content": _json(
+            {
+                "anyOf": [
+                    QUESTION,
+                    {"type": "array", "items": QUESTION, "maxItems": 1000},
+                    {
+                        "type": "object",
+                        "required": ["checks"],
+                        "properties": {"checks": {"type": "array", "items": QUESTION}},
+                    },
+                ]
+            },
+            one=ASKED,
+            many=[ASKED],
+        ),
+    },
+    "responses": {
+        "200": {
+            "description": "What holds now, the policy that says so, and the reason.",
+            "content": _json(
+                {"anyOf": [DECISION, DECISIONS]}, one=DECIDED, many={"items": [DECIDED]}
+            ),
+        }
+    },
+}

@@ -16,6 +16,7 @@ from lily.api.problems import STATUS
 from lily.events.envelope import Envelope
 from lily.events.facts import Fact, FactKind
 from lily.events.observations import AssetGone, AssetSeen, Suggestion
+from lily.events.signals import SignalSeen
 from lily.identity.roles import PLATFORM, ROLES, SCOPES
 from lily.settings import load
 
@@ -31,6 +32,10 @@ FACTS: dict[FactKind, str] = {
     "FieldsCreated": "A batch of first, untagged fields under one parent; `after.count`.",
     "TagsChanged": "Effective tags; `before.tags` and `after.tags`.",
     "TagsSuggested": "A hook proposes tags; `after.tags`.",
+    "EdgeCreated": "Two assets are joined; `guid` is the downstream end, `after` has the edge.",
+    "EdgeChanged": "Process, transformation, masking or origin of an edge.",
+    "EdgeDeleted": "No source claims the edge any more, or a person deleted it.",
+    "EdgeRestored": "The edge is back.",
     "ObservationReplayed": "A dead letter went back into the log.",
     "ObservationDropped": "A dead letter was given up by a person.",
     "LoginSucceeded": "Somebody logged in.",
@@ -50,11 +55,31 @@ FACTS: dict[FactKind, str] = {
     "ConnectionCreated": "A plug-in was enabled; secrets are not told.",
     "ConnectionChanged": "Options, order or enabled.",
     "ConnectionDeleted": "A plug-in's use ended, and its secrets are gone.",
+    "PolicyCreated": "Who may do what with which data; `after` has the policy.",
+    "PolicyChanged": "`before` and `after` have it whole.",
+    "PolicyDeleted": "It no longer says anything.",
+    "CircleChanged": "The members of a group or role; null where there is none.",
+    "ScraperPolicyChanged": "Which columns the sources of a group may speak of.",
     "CrawlFinished": "A crawl came to its end; `after` has its state and counts.",
+    "IncidentOpened": "Something is wrong with an asset, or again; `after` says what.",
+    "IncidentAcknowledged": "Somebody takes care of it; `after.via` is where they said so.",
+    "IncidentChanged": "Severity, owner, title, or a comment.",
+    "IncidentResolved": "It is over.",
+    "IncidentSuppressed": "It goes on, but nobody should hear of it.",
+    "IncidentAttached": "It is known now which asset an incident is about.",
+    "SubscriptionCreated": "Somebody wants to hear of facts.",
+    "SubscriptionChanged": "What, where to, or muted.",
+    "SubscriptionDeleted": "Nobody hears of it any more.",
+    "NotificationTriggered": "Somebody tells something now; `after` has title and message.",
+    "DeliveryFailed": "A notice was given up; `after` has the connection and the reason.",
+    "TargetDisabled": "An endpoint is gone for good; change its connection to switch it on again.",
 }
 USE = {
     "hook": "sees every observation before it is merged: returns it, a changed copy, or nothing",
     "source": "is read on a schedule: yields everything there is; Lily sends what differs",
+    "webhook": "is called by another tool: proves the call, and says what it means",
+    "target": "tells notices to another tool; the host calls, retries and limits",
+    "filter": "sees every notice before it leaves: returns it, a changed copy, or nothing",
 }
 
 
@@ -136,7 +161,7 @@ def roles() -> str:
 def events() -> str:
     lines = ["# Observations and facts", "", GENERATED, "", "## Observations", ""]
     lines += ["What a source claims. They travel through the log in an envelope.", ""]
-    for struct in (AssetSeen, AssetGone, Suggestion, Envelope):
+    for struct in (AssetSeen, AssetGone, SignalSeen, Suggestion, Envelope):
         lines += [f"### `{struct.__name__}`", "", inspect.cleandoc(struct.__doc__ or ""), ""]
         lines += [*_fields(struct), ""]
     lines += ["## Facts", "", "What Lily decided and wrote, in the past tense.", ""]

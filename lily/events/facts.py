@@ -16,6 +16,10 @@ FactKind = Literal[
     "FieldsCreated",  # a batch of first, untagged fields under one parent; after.count
     "TagsChanged",  # effective tags; before.tags and after.tags
     "TagsSuggested",  # a hook proposes; after.tags
+    "EdgeCreated",  # guid is the downstream end; after holds the edge
+    "EdgeChanged",  # before and after hold the fields that changed
+    "EdgeDeleted",  # after.deleted_by says by whom
+    "EdgeRestored",
     "ObservationReplayed",  # a dead letter went back into the log
     "ObservationDropped",  # a dead letter was given up by a person
     "LoginSucceeded",
@@ -36,6 +40,23 @@ FactKind = Literal[
     "ConnectionChanged",
     "ConnectionDeleted",
     "CrawlFinished",  # after.state and after.counts; asset facts name the run as their request
+    "IncidentOpened",  # or opened again; after holds what there is to tell of it
+    "IncidentAcknowledged",
+    "IncidentChanged",  # severity, owner, title, or a comment; before and after
+    "IncidentResolved",
+    "IncidentSuppressed",
+    "IncidentAttached",  # it is known now which asset it is about
+    "PolicyCreated",  # after holds the policy
+    "PolicyChanged",
+    "PolicyDeleted",
+    "CircleChanged",  # the members of a group or role; before and after, null where there is none
+    "ScraperPolicyChanged",
+    "SubscriptionCreated",
+    "SubscriptionChanged",
+    "SubscriptionDeleted",
+    "NotificationTriggered",  # somebody tells something of an asset now; after.message
+    "DeliveryFailed",  # a notice was given up; after.connection, after.reason
+    "TargetDisabled",  # an endpoint is gone for good; after.connection, after.reason
 ]
 
 

@@ -16,6 +16,9 @@ Scope = Literal[
     "connections:read",
     "connections:manage",
     "lake:read",
+    "policies:read",
+    "policies:manage",
+    "access:check",
     "users:manage",
     "tokens:own",
     "tenants:manage",
@@ -35,6 +38,8 @@ _STEWARD: frozenset[Scope] = _EDITOR | {
     "dead:replay",
     "connections:read",
     "lake:read",
+    "policies:read",
+    "access:check",
 }
 
 ROLES: Mapping[Role, frozenset[Scope]] = {

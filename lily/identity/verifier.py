@@ -101,7 +101,8 @@ class Verifier:
         if tenant is None or self._revocations.hit(ids, claims.lat):
             raise Unauthenticated(jwt.REFUSAL)
         scopes = roles.scopes_of(claims.role, claims.platform)
-        caller = Caller(tenant, str(claims.sub), claims.name, scopes, str(claims.jti))
+        name, token_id = claims.name, str(claims.jti)
+        caller = Caller(tenant, str(claims.sub), name, scopes, token_id, claims.role)
         end = claims.exp * 1_000_000
         return Verified(caller, claims.role, claims.lat, end, end, ids, claims.sid)
 
@@ -113,7 +114,8 @@ class Verifier:
         if bearer is None or _over(bearer.expires_at, now):
             raise Unauthenticated(jwt.REFUSAL)
         scopes = roles.scopes_of(bearer.role, bearer.platform)
-        caller = Caller(bearer.tenant, str(bearer.subject), bearer.name, scopes, str(bearer.token))
+        subject, token_id = str(bearer.subject), str(bearer.token)
+        caller = Caller(bearer.tenant, subject, bearer.name, scopes, token_id, bearer.role)
         ids = (bearer.token, bearer.subject, bearer.tenant.id)
         end = micros(bearer.expires_at) if bearer.expires_at else None
         stale = min(micros(now) + FRESH, end if end is not None else micros(now) + FRESH)

@@ -1,0 +1,224 @@
+"""Decisions in this process: policies, groups and assets in memory, never older than promised.
+
+Each question first makes sure that the tenant's feed was looked at within the last half second;
+what the feed says has changed is read again. When the feed cannot be read for two seconds,
+there is no answer.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from threading import Lock
+from time import monotonic
+from uuid import UUID
+
+import msgspec
+
+from lily.access.decide import Index
+from lily.access.model import Action, Decision, Principal, Situation, Target
+from lily.assets.names import candidates
+from lily.errors import Unavailable
+from lily.store import circles, feed, policies, targets
+from lily.store.circles import Memberships
+from lily.store.database import Database, Unit
+from lily.types import Tenant
+
+FRESH = 0.5  # seconds between two looks at the feed
+STALE = 2.0  # seconds without a look after which nothing is answered
+CATCH_UP = 5_000  # facts behind which everything is read anew
+TARGETS = 200_000  # assets remembered per tenant
+MEMO = 200_000  # decisions remembered per tenant
+
+UNKNOWN = Decision("deny", "there is no such asset")
+
+_POLICIES = ("PolicyCreated", "PolicyChanged", "PolicyDeleted")
+_CIRCLES = ("CircleChanged",)
+ALIASES = "SELECT alias, guid FROM asset_alias WHERE tenant = %s AND alias = ANY(%s)"
+KINDS = "SELECT position, kind, guid, payload FROM fact WHERE tenant = %s AND position > %s"
+
+
+class Snapshot:
+    """One tenant as of a position of its feed."""
+
+    def __init__(self) -> None:
+        self.position = -1
+        self.seen_at = float("-inf")
+        self.index = Index()
+        self.memberships = Memberships([])
+        self._targets: OrderedDict[UUID, Target] = OrderedDict()
+        self._below: dict[UUID, set[UUID]] = {}
+        self._memo: dict[UUID, dict[tuple[frozenset[str], Action], Decision]] = {}
+        self._memorised = 0
+        self.lock = Lock()
+
+    def refresh(self, unit: Unit) -> None:
+        """Read what the feed says has changed."""
+        head = feed.head(unit)
+        if self.position < 0 or head - self.position > CATCH_UP:
+            self._anew(unit)
+        elif head > self.position:
+            self._patch(unit)
+        self.position = max(self.position, head)
+
+    def target(self, guid: UUID) -> Target | None:
+        return self._targets.get(guid)
+
+    def remember(self, found: Iterable[Target]) -> None:
+        for target in found:
+            self._targets[target.guid] = target
+            for above in target.chain:
+                self._below.setdefault(above, set()).add(target.guid)
+        while len(self._targets) > TARGETS:
+            self._drop(next(iter(self._targets)))
+
+    def decide(
+        self, keys: frozenset[str], action: Action, target: Target, situation: Situation
+    ) -> Decision:
+        memo = self._memo.get(target.guid)
+        if memo is not None and (known := memo.get((keys, action))) is not None:
+            return known
+        decision = self.index.decide_keys(keys, action, target, situation)
+        if self.index.is_timeless(action, target):
+            self._memorise(target.guid, (keys, action), decision)
+        return decision
+
+    def _memorise(
+        self, guid: UUID, question: tuple[frozenset[str], Action], decision: Decision
+    ) -> None:
+        if self._memorised >= MEMO:
+            self._unlearn()
+        self._memo.setdefault(guid, {})[question] = decision
+        self._memorised += 1
+
+    def _unlearn(self) -> None:
+        self._memo.clear()
+        self._memorised = 0
+
+    def _anew(self, unit: Unit) -> None:
+        self.index = Index(kept.policy for kept in policies.load(unit))
+        self.memberships = circles.memberships(unit)
+        self._targets.clear()
+        self._below.clear()
+        self._unlearn()
+
+    def _patch(self, unit: Unit) -> None:
+        changed: set[UUID] = set()
+        for _, kind, guid, payload in unit.conn.execute(KINDS, [unit.tenant.number, self.position]):
+            if kind in _POLICIES:
+                changed.add(_policy_id(payload))
+            elif kind in _CIRCLES:
+                self.memberships = circles.memberships(unit)
+            elif guid is not None:
+                self._forget(guid)
+        if changed:
+            self._unlearn()
+            for id in changed:
+                self.index.drop(id)
+            for kept in policies.load(unit, changed):
+                self.index.put(kept.policy)
+
+    def _forget(self, guid: UUID) -> None:
+        """An asset changed, and with it all that hangs below it."""
+        for each in (*self._below.pop(guid, ()), guid):
+            self._drop(each)
+
+    def _drop(self, guid: UUID) -> None:
+        self._memorised -= len(self._memo.pop(guid, ()))
+        target = self._targets.pop(guid, None)
+        if target is None:
+            return
+        for above in target.chain:
+            if (below := self._below.get(above)) is not None:
+                below.discard(guid)
+                if not below:
+                    del self._below[above]
+
+
+class Question(msgspec.Struct, frozen=True):
+    principal: Principal
+    action: Action
+    guid: UUID
+
+
+class Guard:
+    """Answers for all tenants. Never says yes on what it could not confirm."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._tenants: dict[int, Snapshot] = {}
+        self._lock = Lock()
+
+    def check(
+        self, tenant: Tenant, questions: Sequence[Question], situation: Situation
+    ) -> list[Decision]:
+        """One decision per question, all on the same state."""
+        snapshot = self.confirmed(tenant)
+        with snapshot.lock:
+            self._load(tenant, snapshot, {q.guid for q in questions})
+            keys = {q.principal: q.principal.keys() for q in questions}
+            return [
+                UNKNOWN
+                if (target := snapshot.target(q.guid)) is None
+                else snapshot.decide(keys[q.principal], q.action, target, situation)
+                for q in questions
+            ]
+
+    def confirmed(self, tenant: Tenant) -> Snapshot:
+        """The tenant's state, looked at lately. Raises Unavailable when that cannot be."""
+        with self._lock:
+            snapshot = self._tenants.setdefault(tenant.number, Snapshot())
+        if monotonic() - snapshot.seen_at < FRESH:
+            return snapshot
+        with snapshot.lock:
+            began = monotonic()
+            if began - snapshot.seen_at < FRESH:
+                return snapshot
+            try:
+                with self._database.unit(tenant) as unit:
+                    snapshot.refresh(unit)
+            except Unavailable as cause:
+                if monotonic() - snapshot.seen_at >= STALE:
+                    raise Unavailable(
+                        "The policies cannot be confirmed; nothing is allowed."
+                    ) from cause
+            else:
+                snapshot.seen_at = began
+        return snapshot
+
+    def locate(self, tenant: Tenant, names: Sequence[str]) -> list[UUID]:
+        """The assets that ids mean; what does not exist gets a guid that nobody has."""
+        snapshot = self.confirmed(tenant)
+        found = [candidates(tenant, name) for name in names]
+        with snapshot.lock:
+            self._load(tenant, snapshot, {guid for guids in found for guid in guids})
+            unknown = [
+                name
+                for name, guids in zip(names, found, strict=True)
+                if not any(snapshot.target(guid) for guid in guids)
+            ]
+            known = self._aliases(tenant, unknown) if unknown else {}
+            return [
+                known.get(name) or next((g for g in guids if snapshot.target(g)), guids[0])
+                for name, guids in zip(names, found, strict=True)
+            ]
+
+    def _aliases(self, tenant: Tenant, names: Sequence[str]) -> dict[str, UUID]:
+        with self._database.unit(tenant) as unit:
+            return dict(unit.conn.execute(ALIASES, [tenant.number, list(names)]).fetchall())
+
+    def principal(
+        self, tenant: Tenant, user: str, roles: Iterable[str] = (), groups: Iterable[str] = ()
+    ) -> Principal:
+        """With the groups and roles that Lily knows of, beside those that were named."""
+        known = self.confirmed(tenant).memberships
+        return Principal(user, known.roles(user) | set(roles), known.groups(user) | set(groups))
+
+    def _load(self, tenant: Tenant, snapshot: Snapshot, guids: set[UUID]) -> None:
+        missing = [guid for guid in guids if snapshot.target(guid) is None]
+        if missing:
+            with self._database.unit(tenant) as unit:
+                snapshot.remember(targets.load(unit, missing).values())
+
+
+def _policy_id(payload: str | None) -> UUID:
+    told = msgspec.json.decode(payload or "{}")
+    return UUID((told.get("after") or told.get("before"))["id"])
