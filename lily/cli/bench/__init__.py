@@ -109,15 +109,24 @@ def whole_estate(
     assets: Annotated[int, typer.Option(min=1000, help="How many assets.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="The same seed is the same estate.")] = 1,
     compare: Annotated[bool, typer.Option(help="Measure the raw limit too.")] = True,
+    kills: Annotated[
+        int, typer.Option(min=0, help="Instead: kill the job and the pipeline so often each.")
+    ] = 0,
     home: Home = None,
     url: Url = None,
     start: Start = False,
     as_json: AsJson = False,
 ) -> None:
     """A whole estate from one file: rate, raw limit, and single POSTs meanwhile."""
-    from lily.cli.bench.bulk import measure
+    from lily.cli.bench import bulk
+    from lily.cli.bench import kills as killing
 
-    _run(home, url, start, as_json, lambda where: measure(where, assets, seed, compare))
+    def measure(where: "Place") -> "Report":
+        if kills:
+            return killing.measure(where, assets, seed, kills)
+        return bulk.measure(where, assets, seed, compare)
+
+    _run(home, url, start, as_json, measure)
 
 
 def _run(

@@ -2,9 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import typer
@@ -23,6 +24,7 @@ ASSETS = 40  # of each writer
 QUIET = 3.0
 TWIN_SECONDS = 20.0
 GIVE_UP = 180.0
+Outcome = TypeVar("Outcome")
 BROKEN = (TimeoutError, OSError, RuntimeError, ValueError)
 
 
@@ -59,17 +61,23 @@ class Run:
 
     async def play(self, rounds: int) -> None:
         async with Api(self._where, 64, patience=30) as api:
+            await self.during(self._faults(api, rounds))
+
+    async def during(self, faults: Coroutine[Any, Any, Outcome]) -> Outcome:
+        """Write until the faults are over, then judge what is stored."""
+        async with Api(self._where, 64, patience=30) as api:
             await self._recovered(api)
             writers = [
                 asyncio.create_task(self._write(api, number)) for number in range(len(self._writes))
             ]
             try:
-                await self._faults(api, rounds)
+                done = await faults
             finally:
                 self._over.set()
                 await asyncio.gather(*writers)
             await self._recovered(api)
             await self._judge(api)
+        return done
 
     async def _faults(self, api: Api, rounds: int) -> None:
         for number in range(rounds):

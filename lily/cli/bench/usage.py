@@ -52,6 +52,11 @@ class Meter:
         }
 
 
+def below(root: int) -> list[int]:
+    """All that a process has started, its own children first."""
+    return _tree(root, _parents(), set())[1:]
+
+
 def _tree(root: int, parents: Mapping[int, int], stop: set[int]) -> list[int]:
     """A process and all below it, except other groups."""
     children: dict[int, list[int]] = {}
@@ -59,7 +64,7 @@ def _tree(root: int, parents: Mapping[int, int], stop: set[int]) -> list[int]:
         children.setdefault(parent, []).append(pid)
     found, left = [], [root]
     while left:
-        pid = left.pop()
+        pid = left.pop(0)
         found.append(pid)
         left += [child for child in children.get(pid, ()) if child not in stop]
     return found
