@@ -1,6 +1,6 @@
 """What persons say of an asset, over what its sources say. Pure: no clock, no store."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -39,6 +39,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, Any] | UnsetType | None = UNSET
     tags: Sequence[str] | UnsetType | None = UNSET
     whole: bool = False
+    inherited: Collection[str] = ()  # tags of the containers: shown here, but nobody's own
 
 
 class Outcome(msgspec.Struct):
@@ -57,15 +58,17 @@ def edit(known: Known, wanted: Edit, who: Who, context: Context) -> Outcome:
     outcome = Outcome()
     after = known.asset = msgspec.structs.replace(before)
     sources = _sources_view(known, context)
+    wanted = _without_brought(wanted, known, sources)
     after.edited = _layer(before.edited or {}, wanted, who, context.now, sources) or None
     owned = _own_tags(known, who)
     _assign(known, wanted, who, outcome)
-    _show(after, view_of(known, context))
+    show(after, view_of(known, context))
     outcome.facts = changes(before, after, who.name, who.cause, context.now, who.traceparent)
-    if (outcome.assigned or outcome.withdrawn) and before.tags == after.tags:
+    told = any(each.kind == "TagsChanged" for each in outcome.facts)
+    if (outcome.assigned or outcome.withdrawn) and not told:
         outcome.facts.append(_hidden_tags(after, owned, _own_tags(known, who), who, context.now))
     outcome.changed = bool(outcome.facts) or after.edited != before.edited
-    _stamp(after, outcome.facts, who, context.now)
+    stamp(after, outcome.facts, who, context.now)
     settle(known, context)
     return outcome
 
@@ -85,7 +88,7 @@ def mark(known: Known, deleted_by: str, who: Who, now: datetime) -> Outcome:
     facts = changes(before, after, who.name, who.cause, now, who.traceparent)
     if before.deleted_by:
         facts = [_retold(after, before.deleted_by, who, now)]
-    _stamp(after, facts, who, now)
+    stamp(after, facts, who, now)
     return Outcome(facts, True)
 
 
@@ -100,7 +103,7 @@ def restore(known: Known, who: Who, now: datetime) -> Outcome:
         expires_at=expiry(before.details, now),
     )  # fmt: skip
     facts = changes(before, after, who.name, who.cause, now, who.traceparent)
-    _stamp(after, facts, who, now)
+    stamp(after, facts, who, now)
     return Outcome(facts, True)
 
 
@@ -116,7 +119,7 @@ def unmark(known: Known, who: Who, now: datetime) -> Outcome:
         expires_at=None if before.archived_at else expiry(before.details, before.observed_at),
     )  # fmt: skip
     facts = changes(before, after, who.name, who.cause, now, who.traceparent)
-    _stamp(after, facts, who, now)
+    stamp(after, facts, who, now)
     return Outcome(facts, True)
 
 
@@ -132,7 +135,7 @@ def expire(known: Known, who: Who, now: datetime) -> Outcome:
         else:
             after.archived_at = now
     facts = changes(before, after, who.name, who.cause, now)
-    _stamp(after, facts, who, now)
+    stamp(after, facts, who, now)
     return Outcome(facts, True)
 
 
@@ -151,10 +154,24 @@ def shadowed(known: Known, context: Context) -> list[str]:
 
 
 def _sources_view(known: Known, context: Context) -> View:
-    """What would show if nobody had edited."""
+    """What would show if nobody had edited; of terms, what the sources say."""
     assert known.asset is not None
     bare = msgspec.structs.replace(known.asset, edited=None)
-    return view_of(msgspec.structs.replace(known, asset=bare), context)
+    fields = [each for each in known.propagated if each.field != "term"]
+    return view_of(
+        msgspec.structs.replace(known, asset=bare, assignments=[], propagated=fields), context
+    )
+
+
+def _without_brought(wanted: Edit, known: Known, sources: View) -> Edit:
+    """A whole edit repeats the terms that it read; those that others assigned stay theirs."""
+    terms = wanted.fields.get("business_terms")
+    if not wanted.whole or not terms or not (known.assignments or known.propagated):
+        return wanted
+    brought = {each.name for each in known.propagated if each.field == "term"}
+    brought = brought.union(known.labels.terms).difference(sources.business_terms)
+    own = [term for term in terms if term not in brought]
+    return msgspec.structs.replace(wanted, fields={**wanted.fields, "business_terms": own})
 
 
 def _layer(
@@ -216,13 +233,19 @@ def _assign(known: Known, wanted: Edit, who: Who, outcome: Outcome) -> None:
     own = set(_own_tags(known, who))
     tags = set(wanted.tags) if isinstance(wanted.tags, Iterable) else set()
     if wanted.whole:
-        tags = {tag for tag in tags if tag in own or tag not in _by_others(known, who)}
+        others = _by_others(known, who).union(wanted.inherited)
+        tags = {tag for tag in tags if tag in own or tag not in others}
     outcome.withdrawn = [
         a for a in known.assignments
         if (a.origin, a.by, a.kind) == (PERSON, who.name, "tag") and a.tag in own - tags
     ]  # fmt: skip
     outcome.assigned = [Assignment(tag, PERSON, who.name, "active") for tag in sorted(tags - own)]
-    known.assignments = [a for a in known.assignments if a not in outcome.withdrawn]
+    again = tags - own  # what was to begin later, or has ended, is said anew
+    known.assignments = [
+        a for a in known.assignments
+        if a not in outcome.withdrawn
+        and not (a.tag in again and (a.origin, a.by, a.kind) == (PERSON, who.name, "tag"))
+    ]  # fmt: skip
     known.assignments += outcome.assigned
 
 
@@ -237,14 +260,16 @@ def _by_others(known: Known, who: Who) -> set[str]:
     return tags
 
 
-def _show(after: Asset, view: View) -> None:
+def show(after: Asset, view: View) -> None:
+    """Take a view into the row."""
     created = after.created_at
     for name in _SHOWN:
         setattr(after, name, getattr(view, name))
     after.created_at = view.created_at or created
 
 
-def _stamp(after: Asset, facts: Sequence[Fact], who: Who, now: datetime) -> None:
+def stamp(after: Asset, facts: Sequence[Fact], who: Who, now: datetime) -> None:
+    """A change that is told makes a version."""
     if not facts:
         return
     after.version += 1
@@ -259,8 +284,8 @@ def _hidden_tags(
 ) -> Fact:
     """A tag that a source's tag hides still counts for protection, so it is told."""
     told = _fact(asset, "TagsChanged", who, now)
-    told.before = {"tags": asset.tags, "own": list(old)}
-    told.after = {"tags": asset.tags, "own": list(new)}
+    told.before = {"tags": asset.tags, "assigned": list(old)}
+    told.after = {"tags": asset.tags, "assigned": list(new)}
     return told
 
 

@@ -16,6 +16,12 @@ FactKind = Literal[
     "FieldsCreated",  # a batch of first, untagged fields under one parent; after.count
     "TagsChanged",  # effective tags; before.tags and after.tags
     "TagsSuggested",  # a hook proposes; after.tags
+    "SuggestionAccepted",  # after.tag and after.by, who proposed it
+    "SuggestionRejected",
+    "TagResolved",  # a steward chose between tags of a group; after.tag, after.among
+    "TagDefined",  # after holds the definition; after.kind says tag or term
+    "TagDefinitionChanged",  # before and after hold what changed, and name and kind
+    "TagDefinitionDeleted",
     "EdgeCreated",  # guid is the downstream end; after holds the edge
     "EdgeChanged",  # before and after hold the fields that changed
     "EdgeDeleted",  # after.deleted_by says by whom

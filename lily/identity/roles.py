@@ -9,6 +9,7 @@ Scope = Literal[
     "assets:edit",
     "assets:delete",
     "assets:purge",
+    "tags:manage",
     "feed:read",
     "audit:read",
     "dead:read",
@@ -33,6 +34,7 @@ _INGESTER: frozenset[Scope] = frozenset({"assets:ingest", "tokens:own"})
 _EDITOR: frozenset[Scope] = _VIEWER | {"assets:ingest", "assets:edit"}
 _STEWARD: frozenset[Scope] = _EDITOR | {
     "assets:delete",
+    "tags:manage",
     "audit:read",
     "dead:read",
     "dead:replay",

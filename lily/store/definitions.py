@@ -1,6 +1,6 @@
 """The definitions that decisions need, kept per process and read again when they change."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import cast
 from weakref import WeakKeyDictionary
@@ -18,7 +18,7 @@ SETTINGS = (
 # Of a tenant that has no feed yet the view shows nothing, so the built-in ones are read beside it.
 TAGS = f"SELECT tenant, {_COLUMNS} FROM tag_definition WHERE tenant = ANY(%s)"
 BUILT_IN = f"SELECT {_COLUMNS.replace(', builtin', ', true')} FROM tag_builtin"
-TERMS = "SELECT tenant, name FROM term_def WHERE tenant = ANY(%s)"
+TERMS = "SELECT tenant, name, propagates FROM term_def WHERE tenant = ANY(%s)"
 FIRST_USE = (
     "INSERT INTO {} (tenant, name, first_use, created_at, created_by, updated_at)"
     " SELECT %(tenant)s, name, true, %(now)s, %(by)s, %(now)s FROM unnest(%(names)s::text[]) name"
@@ -104,24 +104,32 @@ class Definitions:
         self, conn: psycopg.Connection, tenants: Sequence[int], settings: dict[int, list[object]]
     ) -> None:
         tags: dict[int, list[Definition]] = {tenant: [] for tenant in tenants}
-        terms: dict[int, set[str]] = {tenant: set() for tenant in tenants}
+        terms: dict[int, dict[str, bool]] = {tenant: {} for tenant in tenants}
         for tenant, *rest in conn.execute(TAGS, [list(tenants)]):
             tags[tenant].append(Definition(*rest))
         if not all(tags.values()):
             builtin = [Definition(*row) for row in conn.execute(BUILT_IN)]
             tags = {tenant: found or builtin for tenant, found in tags.items()}
-        for tenant, name in conn.execute(TERMS, [list(tenants)]):
-            terms[tenant].add(name)
+        for tenant, name, propagates in conn.execute(TERMS, [list(tenants)]):
+            terms[tenant][name] = propagates
         for tenant in tenants:
             revision, *unknown = settings.get(tenant, [0, "create", "create"])
-            self._books[tenant] = Book(
-                cast(int, revision),
-                groups_of(tags[tenant]),
-                {each.name for each in tags[tenant]},
-                terms[tenant],
-                frozenset(each.name for each in tags[tenant] if each.propagates),
-                *cast(list[Unknown], unknown),
-            )
+            self._books[tenant] = bound(cast(int, revision), tags[tenant], terms[tenant], unknown)
+
+
+def bound(
+    revision: int, tags: Sequence[Definition], terms: Mapping[str, bool], unknown: Sequence[object]
+) -> Book:
+    """All that is defined, bound into a book."""
+    return Book(
+        revision,
+        groups_of(tags),
+        {each.name for each in tags},
+        set(terms),
+        frozenset(each.name for each in tags if each.propagates),
+        frozenset(name for name, propagates in terms.items() if propagates),
+        *cast(Sequence[Unknown], unknown),
+    )
 
 
 _shared: WeakKeyDictionary[Database, Definitions] = WeakKeyDictionary()

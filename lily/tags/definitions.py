@@ -45,6 +45,7 @@ class Book(msgspec.Struct):
     tags: set[str] = set()
     terms: set[str] = set()
     travelling: frozenset[str] = frozenset({"PII", "GDPR", "PHI", "PCI"})
+    travelling_terms: frozenset[str] = frozenset()
     unknown_tags: Unknown = "create"
     unknown_terms: Unknown = "create"
 
