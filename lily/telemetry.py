@@ -202,6 +202,7 @@ HTTP_SECONDS = Histogram(
     ["method", "route", "status"],
     buckets=_FAST,
 )
+WEBHOOKS = Counter("lily_webhooks", "Calls of other tools.", ["plugin", "outcome"])
 LOGINS = Counter("lily_logins", "Logins by outcome.", ["outcome"])
 CRAWLS = Counter("lily_crawls", "Crawls that ended, by state.", ["state"])
 LOOP_FAILURES = Counter("lily_worker_failures", "Worker loops that broke and restarted.", ["loop"])

@@ -32,7 +32,9 @@ MOST = 200
 _CHUNK = re.compile(r"[^\W_]+")
 _QUOTED = re.compile(r"(['\\])")
 _ALL = {"tag": "tag", "business_term": "term"}
-_ONE_OF = {"asset_type": "type", "data_source": "source", "owner": "owner"}
+_ONE_OF = {
+    "asset_type": "type", "data_source": "source", "owner": "owner", "incident": "incident",
+}  # fmt: skip
 _SINGLE = ("q", "updated_since", "deleted", "limit", "after")
 _NEVER_EMPTY = (*_ALL, *_ONE_OF, "updated_since")
 _SHOWN: dict[str, Shown] = {"false": "live", "true": "gone", "any": "any"}

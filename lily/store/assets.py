@@ -14,9 +14,9 @@ from lily.assets import claims as registers
 from lily.assets import words
 from lily.assets.change import Assignment, Known, first_claim
 from lily.assets.model import (
-    INCIDENTS,
     ASSIGNMENTS,
     COLUMNS,
+    INCIDENTS,
     MORE_SOURCES,
     PROPAGATED,
     Asset,

@@ -1,6 +1,7 @@
 """Connections: a tenant's configured uses of plug-ins."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lily import plugins, schedule
 from lily.api.deps import After, Limit, Segment, ServicesDep, actor_of, requires, uuid_of
 from lily.api.fields import Line, Page, Request, Shown
+from lily.api.rest import endpoints
 from lily.api.rest.pages import mark, unmark
 from lily.assets import stated
 from lily.assets.hooks import HookFailure, NamedHook, reason_of, run_hooks
@@ -65,7 +67,7 @@ class NewConnection(Request):
 
     name: Line
     plugin: Line
-    uses: Annotated[list[Literal["hook", "source"]], Field(min_length=1, max_length=1)]
+    uses: Annotated[list[Literal["hook", "source", "webhook"]], Field(min_length=1, max_length=1)]
     options: Options = Field(default_factory=dict)
     schedule: When | None = None
     ordinal: Ordinal = 0
@@ -82,6 +84,12 @@ class ConnectionPatch(Request):
     schedule: When | None = None
     ordinal: Ordinal | None = None
     enabled: bool | None = None
+    overlap: int | None = Field(
+        None,
+        ge=0,
+        le=endpoints.LONGEST_OVERLAP,
+        description="Of a webhook: seconds for which the old secret stays good; a day if absent.",
+    )
 
 
 class ShownConnection(Shown):
@@ -98,6 +106,7 @@ class ShownConnection(Shown):
     revision: int
     created_at: datetime
     updated_at: datetime
+    webhook_url: str | None = None
 
 
 class Trial(Request):
@@ -132,10 +141,14 @@ def create(
         id, body.name, body.plugin, list(body.uses), options, secrets, when, body.ordinal,
         body.enabled, 1, now, now,
     )  # fmt: skip
+    if kind == "webhook":
+        endpoints.claimed(core, caller.tenant, id, body.plugin, checked)
     with core.database.unit(caller.tenant) as unit:
         connections.create(unit, made, actor_of(caller))
+        endpoints.made(unit, made)
+        urls = endpoints.addresses(core, unit, [made])
     response.headers["Location"] = f"{router.prefix}/{id}"
-    return _shown(made, response)
+    return _shown(made, response, urls)
 
 
 @router.get("", summary="List connections in the order in which hooks run")
@@ -145,16 +158,18 @@ def listed(
     key = unmark(after, Place)
     with services.core.database.unit(caller.tenant) as unit:
         found = connections.page(unit, key, limit + 1)
+        urls = endpoints.addresses(services.core, unit, found)
     more, found = len(found) > limit, found[:limit]
     following = mark(found[-1].ordinal, found[-1].name) if more else None
-    return Page(items=[_shown(each) for each in found], next=following)
+    return Page(items=[_shown(each, urls=urls) for each in found], next=following)
 
 
 @router.get("/{id}", summary="Read a connection")
 def read(id: Segment, response: Response, caller: Reader, services: ServicesDep) -> ShownConnection:
     with services.core.database.unit(caller.tenant) as unit:
         found = connections.get(unit, uuid_of("connection", id))
-    return _shown(found, response)
+        urls = endpoints.addresses(services.core, unit, [found])
+    return _shown(found, response, urls)
 
 
 @router.patch("/{id}", summary="Change a connection")
@@ -169,7 +184,8 @@ def change(
     core = services.core
     with core.database.unit(caller.tenant) as unit:
         before = connections.locked(unit, uuid_of("connection", id), revision_of(if_match))
-        given = {k: v for k, v in body.model_dump(exclude={"options"}).items() if v is not None}
+        told = body.model_dump(exclude={"options", "overlap"})
+        given = {k: v for k, v in told.items() if v is not None}
         if body.schedule is not None:
             given["schedule"] = _schedule(_kind(before), body.schedule)
         if body.options is not None:
@@ -177,7 +193,9 @@ def change(
             given |= _options(core, caller.tenant, before, body.options)
         wanted = msgspec.structs.replace(before, updated_at=core.clock.now(), **given)
         after = connections.change(unit, before, wanted, actor_of(caller))
-    return _shown(after, response)
+        endpoints.changed(unit, core, before, after, body.overlap)
+        urls = endpoints.addresses(core, unit, [after])
+    return _shown(after, response, urls)
 
 
 @router.delete("/{id}", status_code=204, summary="Delete a connection and its secrets")
@@ -188,6 +206,7 @@ def delete(
     with core.database.unit(caller.tenant) as unit:
         gone = connections.locked(unit, uuid_of("connection", id), revision_of(if_match))
         connections.delete(unit, gone, actor_of(caller), core.clock.now())
+    endpoints.unclaimed(core, caller.tenant, gone)
     return Response(status_code=204)
 
 
@@ -202,6 +221,8 @@ def test(
         found = connections.get(unit, uuid_of("connection", id))
     if _kind(found) == "source":
         return _glance(services.core, caller.tenant, found)
+    if endpoints.is_webhook(found):
+        raise Invalid("is tried by calling its webhook_url, signed", "connection")
     if body.observation is None:
         raise Invalid("is missing; a hook is tried on an observation", "observation")
     seen = stated.read(body.observation)
@@ -256,6 +277,8 @@ def _options(
     if whole == plugins.join(before.options, kept):
         return {}  # sealed anew it would look changed
     checked = _checked(core, tenant, _kind(before), before.plugin, whole)
+    if endpoints.is_webhook(before):
+        endpoints.claimed(core, tenant, before.id, before.plugin, checked)
     options, secrets = _sealed(core, tenant, before.id, checked)
     return {"options": options, "secrets": secrets}
 
@@ -272,14 +295,15 @@ def _checked(
 
 
 def _kind(connection: Connection) -> plugins.Kind:
-    return "source" if "source" in connection.uses else "hook"
+    kinds: tuple[plugins.Kind, ...] = ("source", "webhook")
+    return next((kind for kind in kinds if kind in connection.uses), "hook")
 
 
 def _schedule(kind: plugins.Kind, given: str | None) -> str | None:
     """Of a source; a hook has none."""
-    if kind == "hook":
+    if kind != "source":
         if given is not None:
-            raise Invalid("is for sources; a hook sees everything as it comes", "schedule")
+            raise Invalid(f"is for sources; a {kind} sees everything as it comes", "schedule")
         return None
     chosen = (given or schedule.DEFAULT).strip()
     schedule.parse(chosen)
@@ -306,7 +330,13 @@ def _storable(options: dict[str, Any]) -> None:
         raise Invalid("contains a NUL character; remove it", "options")
 
 
-def _shown(connection: Connection, response: Response | None = None) -> ShownConnection:
+def _shown(
+    connection: Connection,
+    response: Response | None = None,
+    urls: Mapping[UUID, str] | None = None,
+) -> ShownConnection:
     if response is not None:
         response.headers["ETag"] = f'"{connection.revision}"'
-    return ShownConnection.model_validate(connection)
+    shown = ShownConnection.model_validate(connection)
+    shown.webhook_url = (urls or {}).get(connection.id)
+    return shown
