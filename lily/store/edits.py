@@ -16,9 +16,10 @@ from lily.assets.model import Asset, public
 from lily.assets.names import as_guid, guid_of
 from lily.assets.view import FoldTags
 from lily.clock import Clock
-from lily.errors import NotFound, Stale, Unavailable
-from lily.store import assets, feed, priority, views
+from lily.errors import Invalid, NotFound, Stale, Unavailable
+from lily.store import assets, definitions, feed, inheritance, priority, views
 from lily.store.database import Database, Unit
+from lily.tags.effective import own
 from lily.types import Json, Tenant
 
 T = TypeVar("T")
@@ -65,9 +66,12 @@ class Edits:
             now = views.find(unit, str(known.guid))
             wanted.refuse_fixed(body, public(now, tenant.id))
             placed = wanted.placed(asked, known.asset, lambda name: _guid(unit, name))
+            if whole:
+                above = inheritance.read(unit, [known.asset])
+                placed = inheritance.marked(placed, known.asset, above)
             return rules.edit(known, placed, who, context)
 
-        return self._change(tenant, given, decide, versions)
+        return self.change(tenant, given, decide, versions)
 
     def apply(self, tenant: Tenant, given: str, asked: Edit, who: Who) -> Asset:
         """Merge an edit that was read already; not of what is deleted."""
@@ -76,7 +80,7 @@ class Edits:
             _living(known, given)
             return rules.edit(known, asked, who, context)
 
-        return self._change(tenant, given, decide)
+        return self.change(tenant, given, decide)
 
     def delete(
         self, tenant: Tenant, given: str, who: Who,
@@ -89,10 +93,10 @@ class Edits:
                 _living(known, given)
             return rules.delete(known, who, context.now)
 
-        return self._change(tenant, given, decide, versions)
+        return self.change(tenant, given, decide, versions)
 
     def restore(self, tenant: Tenant, given: str, who: Who) -> Asset:
-        return self._change(
+        return self.change(
             tenant, given, lambda _, known, context: rules.restore(known, who, context.now)
         )
 
@@ -109,26 +113,50 @@ class Edits:
 
         patiently(attempt)
 
-    def _change(
+    def change(
         self, tenant: Tenant, given: str, decide: Decide, versions: frozenset[int] | None = None
     ) -> Asset:
+        """Decide on an asset that is locked, and write what was decided; the asset as it shows."""
+
         def attempt() -> Asset:
             with self._database.unit(tenant) as unit:
                 known = _locked(unit, given, versions)
-                outcome = decide(unit, known, self._context(tenant))
+                self.settle(unit, known, self.context(unit), decide)
                 assert known.asset is not None
-                if outcome.changed or outcome.facts:
-                    _write(unit, known, outcome)
-                return views.find(unit, str(known.asset.guid))
+                asset = views.find(unit, str(known.asset.guid))
+                above = inheritance.read(unit, [asset])
+                return inheritance.enrich(asset, above, definitions.book(self._database, unit))
 
         return patiently(attempt)
 
-    def _context(self, tenant: Tenant) -> Context:
+    def settle(self, unit: Unit, known: Known, context: Context, decide: Decide) -> Outcome:
+        """One decision and its rows and facts, in the caller's transaction."""
+        before = known.asset
+        outcome = decide(unit, known, context)
+        if outcome.changed or outcome.facts:
+            assert before is not None
+            assert known.asset is not None
+            labels = _labels(before, known.asset, outcome)
+            book = definitions.of(self._database).book(unit.tenant.number)
+            if (reason := book.refused(*labels)) is not None:
+                field, _, message = reason.partition(": ")
+                raise Invalid(message, field)
+            _write(unit, known, outcome)
+            if outcome.facts and any(labels):
+                definitions.of(self._database).define(
+                    unit.conn, unit.tenant.number, labels, outcome.facts[0].by, context.now
+                )
+        return outcome
+
+    def context(self, unit: Unit) -> Context:
+        tenant = unit.tenant
         return Context(
             self._clock.now(),
             self._fold_tags,
             lambda name: as_guid(name) or guid_of(tenant.id, name),
             priority.ranks(self._database, tenant),
+            definitions.book(self._database, unit).groups,
+            own,
         )
 
 
@@ -178,6 +206,15 @@ def _write(unit: Unit, known: Known, outcome: Outcome) -> None:
         )
     if outcome.assigned:
         assets.save_assignments(unit.conn, known, outcome.assigned, asset.updated_at)
+
+
+def _labels(before: Asset, after: Asset, outcome: Outcome) -> tuple[set[str], set[str]]:
+    """The tags and terms that somebody uses here for the first time, by an edit."""
+    tags = {
+        a.tag for a in outcome.assigned if a.kind == "tag" and a.state in ("active", "scheduled")
+    }
+    terms = {a.tag for a in outcome.assigned if a.kind == "term"}
+    return tags, terms.union(after.business_terms).difference(before.business_terms)
 
 
 def _living(known: Known, given: str) -> None:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from lily.assets.edits import Edit
 from lily.assets.model import Asset
 from lily.store.database import Unit
 from lily.tags.definitions import Book
@@ -64,6 +65,12 @@ def read(unit: Unit, assets: Iterable[Asset]) -> dict[UUID, Container]:
         return {}
     values = {"tenant": unit.tenant.number, "guids": guids}
     return containers_of(unit.conn.execute(CONTAINERS, values))
+
+
+def marked(wanted: Edit, asset: Asset, containers: Containers) -> Edit:
+    """An edit that repeats what it read names the containers' tags too; they stay theirs."""
+    held = {tag for each in above(asset, containers) for tag in each.protective}
+    return msgspec.structs.replace(wanted, inherited=held) if held else wanted
 
 
 def enrich(asset: Asset, containers: Containers, book: Book) -> Asset:

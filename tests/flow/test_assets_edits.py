@@ -115,7 +115,7 @@ def test_a_tag_that_a_source_hides_is_told_all_the_same(
     edits.edit(tenant, NAME, {"tags": ["PII"]}, False, ANN)
     last = facts(core, tenant)[-1]
     assert last.kind == "TagsChanged"
-    assert last.after == {"tags": ["public"], "own": ["PII"]}
+    assert last.after == {"tags": ["public"], "own": ["PII", "public"]}
 
 
 def test_each_person_sets_their_own_tags_only(system: Core, tenant: Tenant, edits: Edits) -> None:
