@@ -203,7 +203,21 @@ HTTP_SECONDS = Histogram(
     buckets=_FAST,
 )
 WEBHOOKS = Counter("lily_webhooks", "Calls of other tools.", ["plugin", "outcome"])
+PROPAGATION_SECONDS = Histogram(
+    "lily_propagation_seconds", "From a batch of facts to what they stirred.", buckets=_FAST
+)
+PROPAGATED = Counter("lily_propagated", "Assets that showed something new by lineage.")
+PROPAGATION_LIMITED = Counter(
+    "lily_propagation_limited", "Limits that propagation has reached.", ["limit"]
+)
 LOGINS = Counter("lily_logins", "Logins by outcome.", ["outcome"])
+DELIVERIES = Counter(
+    "lily_deliveries", "Tries to tell a notice, by what came of them.", ["plugin", "outcome"]
+)
+DELIVERY_SECONDS = Histogram(
+    "lily_delivery_seconds", "How long a try to tell a notice took.", buckets=_FAST
+)
+NOTICES = Counter("lily_notices", "Notices made from facts.")
 CRAWLS = Counter("lily_crawls", "Crawls that ended, by state.", ["state"])
 LOOP_FAILURES = Counter("lily_worker_failures", "Worker loops that broke and restarted.", ["loop"])
 

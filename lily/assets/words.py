@@ -81,7 +81,7 @@ def vector(
     exact = [f"=name:{name.lower()}"[:MAX_LEXEME], *facets]
     plain = "".join(exact)
     if "'" in plain or "\\" in plain:
-        parts.extend(map(_quoted, exact))
+        parts.extend(map(quoted, exact))
     else:
         parts.append("'" + "' '".join(exact) + "'")
     return " ".join(parts)
@@ -102,7 +102,8 @@ def _parent_words(parent: str) -> tuple[str, ...]:
     return split(parent)
 
 
-def _quoted(lexeme: str) -> str:
+def quoted(lexeme: str) -> str:
+    """As the text of a tsvector has it."""
     if "'" in lexeme or "\\" in lexeme:
         lexeme = _QUOTED.sub(r"\1\1", lexeme)
     return f"'{lexeme}'"

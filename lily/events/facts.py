@@ -26,6 +26,14 @@ FactKind = Literal[
     "EdgeChanged",  # before and after hold the fields that changed
     "EdgeDeleted",  # after.deleted_by says by whom
     "EdgeRestored",
+    "BlockCreated",  # a name no longer passes an edge; after says which, and who says so
+    "BlockDeleted",  # it passes again
+    "PropagationRuleCreated",  # after holds the rule
+    "PropagationRuleChanged",
+    "PropagationRuleDeleted",
+    "PropagationLimited",  # after.limit was reached: what lies beyond was not
+    "PropagationFinished",  # a large reach is done; after.changed assets
+    "PropagationChecked",  # a check found other rows than are stored; after counts them
     "ObservationReplayed",  # a dead letter went back into the log
     "ObservationDropped",  # a dead letter was given up by a person
     "LoginSucceeded",

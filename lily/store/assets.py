@@ -33,6 +33,7 @@ _JSON = {COLUMNS.index(n) for n in ("metadata", "details", "statement", "edited"
 
 SELECT = f"SELECT {_COLUMNS} FROM asset"
 LOCK = f"{SELECT} WHERE tenant = ANY(%s) AND lane = %s AND guid = ANY(%s) ORDER BY guid FOR UPDATE"
+PEEK = f"{SELECT} WHERE tenant = ANY(%s) AND guid = ANY(%s)"
 _KEPT = ("tenant", "lane", "guid", "qualified_name")
 CHANGED = Stage(
     "CREATE TEMP TABLE IF NOT EXISTS batch_asset (LIKE lily.asset) ON COMMIT DELETE ROWS",
@@ -110,6 +111,19 @@ def load(conn: psycopg.Connection, wanted: Mapping[Key, tuple[Lane, str]]) -> di
                 if (each := known.get((asset.tenant, asset.guid))) is not None:
                     each.asset = asset
                     each.qualified_name = asset.qualified_name
+    _load_layers(conn, tenants, known)
+    return known
+
+
+def peek(conn: psycopg.Connection, wanted: Mapping[Key, tuple[Lane, str]]) -> dict[Key, Known]:
+    """As `load`, but nothing is locked: what is read may be old when it is used."""
+    known = {key: Known(key[0], key[1], name) for key, (_, name) in wanted.items()}
+    tenants = sorted({tenant for tenant, _ in wanted})
+    guids = [guid for _, guid in wanted]
+    for row in conn.execute(PEEK, [tenants, guids]):
+        asset = Asset(*row)
+        if (each := known.get((asset.tenant, asset.guid))) is not None:
+            each.asset = asset
     _load_layers(conn, tenants, known)
     return known
 

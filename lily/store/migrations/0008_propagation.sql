@@ -63,9 +63,9 @@ CREATE TABLE propagation_task (
   tenant      int NOT NULL,
   id          uuid NOT NULL,
   starts      uuid[] NOT NULL,          -- what has changed; everything behind it is recomputed
+  up_starts   uuid[] NOT NULL DEFAULT '{}',  -- the same for what travels upstream
   whole       boolean NOT NULL DEFAULT false,  -- everything of the tenant is
   names       text[],                   -- only these tags, terms or fields; null is all
-  rules       uuid[] NOT NULL DEFAULT '{}',    -- also rows of these, which may be gone by now
   cause       text NOT NULL,
   traceparent text NOT NULL DEFAULT '',
   position    bigint NOT NULL,          -- of the fact that asked for it

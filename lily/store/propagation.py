@@ -1,0 +1,302 @@
+"""The propagator of a cell: facts come in, what they stir is made so, one tenant at a time.
+
+A small reach is planned and applied in the transaction that also moves the consumer's position. A
+large one becomes a task (see propagation_tasks). Whoever writes holds the tenant's consumer row, so
+there is one writer per tenant, and a second process is fenced by the position.
+"""
+
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
+from threading import Event, Lock
+from time import monotonic
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+import msgspec
+import psycopg
+
+from lily.assets.change import Context, Known, view_of
+from lily.assets.names import as_guid, guid_of
+from lily.clock import Clock
+from lily.errors import Fenced, Unavailable
+from lily.events.facts import Fact
+from lily.lineage.stirred import BY, Stirred, Told, stirred
+from lily.lineage.travel import Carrier
+from lily.store import assets, priority, propagation_blocks, propagation_rules
+from lily.store.database import HOME, Database, bind_many
+from lily.store.definitions import Definitions
+from lily.store.propagation_apply import Cause, apply
+from lily.store.propagation_plan import Difference, OwnValues, Plan, Scope, TooLarge, plan
+from lily.tags.effective import effective, own
+from lily.telemetry import PROPAGATION_LIMITED, PROPAGATION_SECONDS, logger
+from lily.types import Tenant
+
+CONSUMER = "propagate"
+SMALL = 5_000  # assets that one transaction may look at
+
+JOIN = "INSERT INTO consumer (name, tenant, position) VALUES (%s, %s, 0) ON CONFLICT DO NOTHING"
+MOVE = """
+UPDATE consumer SET position = %(end)s, at = now()
+ WHERE name = %(name)s AND tenant = %(tenant)s AND position = %(start)s
+"""
+WHERE = "SELECT position FROM consumer WHERE name = %s AND tenant = %s FOR UPDATE"
+# Ends of implied table edges at columns that came or went; and what a purged root left behind.
+AROUND = """
+SELECT up_top, down_top FROM edge
+ WHERE tenant = %(tenant)s AND level = 'column' AND deleted_by IS NULL
+   AND (upstream = ANY(%(lives)s) OR downstream = ANY(%(lives)s))
+"""
+ORPHANS = "SELECT DISTINCT guid FROM propagated WHERE tenant = %s AND root = ANY(%s)"
+ASK = """
+INSERT INTO propagation_task
+  (tenant, id, starts, up_starts, whole, names, cause, traceparent, position, size, created_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
+PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
+PATIENCE = 120.0
+PATIENCE_ELSEWHERE = 10.0
+
+T = TypeVar("T")
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """Facts of one tenant behind `start`, up to and with `end`; those that stir nothing are out."""
+
+    tenant: Tenant
+    start: int
+    end: int
+    facts: Sequence[Told]
+
+
+class Propagator:
+    """Applies stretches of facts to the cells, and tells whoever works on tasks what moved."""
+
+    def __init__(self, database: Database, clock: Clock, stop: Event, small: int = SMALL) -> None:
+        self.database = database
+        self.clock = clock
+        self.stop = stop
+        self.small = small
+        self.changed = 0
+        self._definitions = Definitions()
+        self._connections: dict[str, psycopg.Connection] = {}
+        self._watchers: list[Callable[[Tenant, frozenset[UUID] | None], None]] = []
+        self._busy = Lock()
+
+    def watch(self, watcher: Callable[[Tenant, frozenset[UUID] | None], None]) -> None:
+        """Be told, before it is committed, which assets were looked at; null: too many to say."""
+        self._watchers.append(watcher)
+
+    def handle(self, stretch: Stretch) -> bool:
+        """Make so what the facts stir. False if that was committed before. Raises Fenced."""
+        with self._busy:
+            return self.patiently(stretch.tenant.cell, lambda conn: self._handle(conn, stretch))
+
+    def close(self) -> None:
+        for conn in self._connections.values():
+            conn.close()
+
+    def _handle(self, conn: psycopg.Connection, stretch: Stretch) -> bool:
+        began, tenant = monotonic(), stretch.tenant
+        with conn.transaction():
+            bind_many(conn, [tenant.number])
+            if not _advance(conn, stretch):
+                return False
+            found = stirred(stretch.facts)
+            if not found.is_calm:
+                self._settle(conn, stretch, found)
+        PROPAGATION_SECONDS.observe(monotonic() - began)
+        return True
+
+    def _settle(self, conn: psycopg.Connection, stretch: Stretch, found: Stirred) -> None:
+        tenant, now = stretch.tenant, self.clock.now()
+        edges = {edge: fact.cause for edge, fact in found.edges.items()}
+        looked = propagation_blocks.automatic(conn, tenant.number, edges, now)
+        scope = _scope(conn, tenant, found, looked.ends)
+        context = self.context(conn, tenant)
+        newest = found.whole or stretch.facts[-1]
+        try:
+            made = self.plan(conn, tenant, scope, context, self.small)
+        except TooLarge:
+            _ask(conn, tenant, scope, newest, self.small + 1, now)
+            made = Plan([])
+            self._tell(tenant, None)
+        else:
+            self._tell(tenant, made.guids)
+        facts = [*looked.facts, *limited(made, newest.cause, now)]
+        if made.differences or facts:
+            causes = _causes(found, newest)
+            self.changed += apply(
+                conn, tenant.number, made.differences, causes, context, lambda: facts
+            )
+
+    def _tell(self, tenant: Tenant, guids: frozenset[UUID] | None) -> None:
+        for watcher in self._watchers:
+            watcher(tenant, guids)
+
+    # What planning and applying need --------------------------------------------------------------
+
+    def plan(
+        self, conn: psycopg.Connection, tenant: Tenant, scope: Scope, context: Context,
+        most: int | None = None, carriers: Sequence[Carrier] | None = None,
+    ) -> Plan:  # fmt: skip
+        """What should be, against what is stored. `conn` is in a transaction of this tenant."""
+        if carriers is None:
+            carriers = propagation_rules.carriers(conn, tenant.number)
+        values = own_values(conn, tenant, context)
+        return plan(conn, tenant.number, scope, carriers, values, most)
+
+    def context(self, conn: psycopg.Connection, tenant: Tenant) -> Context:
+        self._definitions.refresh(conn, [tenant.number])
+        return Context(
+            self.clock.now(),
+            effective,
+            lambda name: as_guid(name) or guid_of(tenant.id, name),
+            priority.ranks(self.database, tenant),
+            self._definitions.book(tenant.number).groups,
+            own,
+        )
+
+    # Connections ----------------------------------------------------------------------------------
+
+    def patiently(self, cell: str, work: Callable[[psycopg.Connection], T]) -> T:
+        """On this cell's own connection; again when the database was away or chose a victim."""
+        began, attempt = monotonic(), 0
+        while True:
+            try:
+                return work(self._connection(cell))
+            except (psycopg.OperationalError, Unavailable) as cause:
+                patience = PATIENCE if cell == HOME else PATIENCE_ELSEWHERE
+                if monotonic() - began > patience or (self.stop.is_set() and attempt > 5):
+                    raise Unavailable(f"cell {cell} cannot be written: {cause}") from cause
+                logger(__name__).warning(
+                    "propagation will be tried again", cell=cell, reason=str(cause).strip()
+                )
+                self._recover(cell)
+                pause = PAUSES[min(attempt, len(PAUSES) - 1)]
+                self.stop.wait(random.uniform(0.5, 1.0) * pause)
+                attempt += 1
+
+    def _connection(self, cell: str) -> psycopg.Connection:
+        conn = self._connections.get(cell)
+        if conn is None or conn.closed:
+            conn = self._connections[cell] = connect(self.database, cell)
+        return conn
+
+    def _recover(self, cell: str) -> None:
+        conn = self._connections.get(cell)
+        if conn is not None and (conn.broken or conn.closed):
+            self._connections.pop(cell).close()
+
+
+def connect(database: Database, cell: str) -> psycopg.Connection:
+    """A connection that keeps its temporary tables."""
+    conn = psycopg.connect(database.role_url(cell), autocommit=True, connect_timeout=5)
+    conn.execute("SET enable_seqscan = off")
+    return conn
+
+
+def position(conn: psycopg.Connection, tenant: int) -> int:
+    """How far facts were handled; the tenant's other writers of propagation wait from here on."""
+    row = conn.execute(WHERE, [CONSUMER, tenant]).fetchone()
+    return row[0] if row else 0
+
+
+def limited(made: Plan, cause: str, now: Any) -> list[Fact]:
+    """A limit that was reached is told."""
+    if not made.cut:
+        return []
+    PROPAGATION_LIMITED.labels("depth").inc()
+    after = {"limit": "depth", "assets": made.cut}
+    return [Fact(kind="PropagationLimited", at=now, by=BY, cause=cause, after=after)]
+
+
+def own_values(conn: psycopg.Connection, tenant: Tenant, context: Context) -> OwnValues:
+    """What sources and persons say of fields, whatever lineage has brought there."""
+
+    def read(
+        wanted: Sequence[tuple[UUID, Any, str]], fields: Collection[str]
+    ) -> Mapping[UUID, Mapping[str, str]]:
+        found: dict[UUID, dict[str, str]] = {}
+        keys = {(tenant.number, guid): (lane, name) for guid, lane, name in wanted}
+        for (_, guid), known in assets.peek(conn, keys).items():
+            found[guid] = _own(known, fields, context) if known.asset else {}
+        return found
+
+    return read
+
+
+def _own(known: Known, fields: Collection[str], context: Context) -> dict[str, str]:
+    view = view_of(msgspec.structs.replace(known, propagated=[]), context)
+    found: dict[str, str] = {}
+    for field in fields:
+        if field.startswith("metadata."):
+            value = view.metadata.get(field.removeprefix("metadata."))
+            text = None if value in (None, "") else msgspec.json.encode(value).decode()
+        else:
+            text = getattr(view, field)
+        if text:
+            found[field] = text
+    return found
+
+
+def _advance(conn: psycopg.Connection, stretch: Stretch) -> bool:
+    number = stretch.tenant.number
+    values = {"name": CONSUMER, "tenant": number, "start": stretch.start, "end": stretch.end}
+    if stretch.start == 0:
+        conn.execute(JOIN, [CONSUMER, number])
+    if conn.execute(MOVE, values).rowcount == 1:
+        return True
+    now = position(conn, number)
+    if now >= stretch.end:
+        return False  # our own commit, whose answer was lost
+    raise Fenced(f"propagation is at {now}, not at {stretch.start}: another process has moved it")
+
+
+def _scope(
+    conn: psycopg.Connection, tenant: Tenant, found: Stirred, ends: Collection[tuple[UUID, UUID]]
+) -> Scope:
+    names = None if found.names is None else frozenset(found.names)
+    if found.whole is not None:
+        return Scope(whole=True, names=names)
+    pairs = {*found.ends, *ends}
+    lives = list(found.lives)
+    if lives:
+        pairs.update(conn.execute(AROUND, {"tenant": tenant.number, "lives": lives}))
+    purged = [guid for guid, fact in found.lives.items() if fact.kind == "AssetPurged"]
+    both = {*found.nodes, *lives}
+    if purged:
+        both.update(guid for (guid,) in conn.execute(ORPHANS, [tenant.number, purged]))
+    return Scope(
+        tuple({*both, *(down for _, down in pairs)}),
+        tuple({*both, *(up for up, _ in pairs)}),
+        names=names,
+    )
+
+
+def _ask(
+    conn: psycopg.Connection, tenant: Tenant, scope: Scope, fact: Told, size: int, now: Any
+) -> None:
+    """Remember a reach that is too large for this transaction."""
+    names = sorted(scope.names) if scope.names is not None else None
+    conn.execute(
+        ASK,
+        [tenant.number, uuid4(), list(scope.starts), list(scope.up_starts), scope.whole, names,
+         fact.cause, fact.traceparent, fact.position, size, now],
+    )  # fmt: skip
+    conn.execute("SELECT pg_notify('lily_tasks', %s)", [str(tenant.number)])
+
+
+def _causes(found: Stirred, newest: Told) -> Callable[[Sequence[Difference]], Cause]:
+    """Of several changes at once, the one that an asset's own change came from."""
+
+    def of(differences: Sequence[Difference]) -> Cause:
+        for each in differences:
+            fact = (
+                found.nodes.get(each.root) or found.edges.get(each.via)
+                or found.lives.get(each.root)
+            )  # fmt: skip
+            if fact is not None:
+                return Cause(fact.cause, fact.traceparent)
+        return Cause(newest.cause, newest.traceparent)
+
+    return of
