@@ -63,6 +63,10 @@ class Index:
             else:
                 del self._by_resource[place]
 
+    def rules(self, action: Action) -> list[Rule]:
+        """Every policy for an action."""
+        return [rule for rule in self._policies.values() if rule.policy.action == action]
+
     def about(self, action: Action, target: Target) -> list[Rule]:
         """Every policy on this asset, whoever it names."""
         found: list[Rule] = []

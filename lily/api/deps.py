@@ -18,6 +18,7 @@ from lily.errors import Forbidden, NotFound
 from lily.identity.actor import Actor
 from lily.identity.roles import Scope
 from lily.identity.verifier import Verified
+from lily.store.database import SIGHT
 from lily.types import Caller
 from lily.wiring import Services
 
@@ -44,7 +45,17 @@ async def authenticated(request: Request) -> Caller:
         caller = await run_in_threadpool(verifier.authenticate, header)
     telemetry.tenant.set(caller.tenant.name)
     request.scope[CALLER] = caller
+    SIGHT.set(await _sight(services_of(request), caller))
     return caller
+
+
+async def _sight(services: Services, caller: Caller) -> str:
+    """Everything that this request reads of assets is read with the caller's eyes."""
+    guard, now = services.guard, services.core.clock.now()
+    asked = (caller.tenant, caller.name, [caller.role], now)
+    if guard.is_fresh(caller.tenant):
+        return guard.sight(*asked)
+    return await run_in_threadpool(guard.sight, *asked)
 
 
 async def caller_of(request: Request, scope: Scope | None) -> Caller:
@@ -53,6 +64,12 @@ async def caller_of(request: Request, scope: Scope | None) -> Caller:
     if scope is not None and not caller.may(scope):
         raise Forbidden(f"This needs the right {scope}, which your role does not have.")
     return caller
+
+
+def look_again(services: Services, caller: Caller) -> None:
+    """Bring the eyes of a request that lasts up to date. Call it from a thread."""
+    now = services.core.clock.now()
+    SIGHT.set(services.guard.sight(caller.tenant, caller.name, [caller.role], now))
 
 
 class Requires:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import Lock
 from time import monotonic
 from typing import Literal
@@ -21,6 +22,8 @@ Role = Literal["lily_app", "lily_system"]
 Unseal = Callable[[bytes], bytes]
 
 HOME = "home"
+# What the caller of this request may see of assets; empty is everything. See access/sight.py.
+SIGHT: ContextVar[str] = ContextVar("sight", default="")
 AWAY = 30.0  # seconds for which a cell that did not answer is not asked again
 
 set_json_dumps(msgspec.json.encode)
@@ -182,6 +185,7 @@ def direct(database: Database, cell: str) -> psycopg.Connection:
     return psycopg.connect(database.role_url(cell), autocommit=True, connect_timeout=5)
 
 
+BIND = "SELECT set_config('lily.tenant', %s, true), set_config('lily.sight', %s, true)"
 TENANTS = "SELECT number, id, name, cell, isolation, state FROM tenant"
 
 PRIORITIES = (
@@ -196,4 +200,4 @@ def bind_many(conn: psycopg.Connection, tenants: Sequence[int]) -> None:
 
 
 def _bind(conn: psycopg.Connection, tenant: Tenant) -> None:
-    conn.execute("SELECT set_config('lily.tenant', %s, true)", [str(tenant.number)])
+    conn.execute(BIND, [str(tenant.number), SIGHT.get()])

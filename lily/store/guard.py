@@ -7,6 +7,7 @@ there is no answer.
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from threading import Lock
 from time import monotonic
 from uuid import UUID
@@ -15,6 +16,7 @@ import msgspec
 
 from lily.access.decide import Index
 from lily.access.model import Action, Decision, Principal, Situation, Target
+from lily.access.sight import encoded, sight
 from lily.assets.names import candidates
 from lily.errors import Unavailable
 from lily.store import circles, feed, policies, targets
@@ -26,6 +28,7 @@ FRESH = 0.5  # seconds between two looks at the feed
 STALE = 2.0  # seconds without a look after which nothing is answered
 CATCH_UP = 5_000  # facts behind which everything is read anew
 TARGETS = 200_000  # assets remembered per tenant
+SIGHTS = 10_000  # callers whose sight is remembered per tenant
 MEMO = 200_000  # decisions remembered per tenant
 
 UNKNOWN = Decision("deny", "there is no such asset")
@@ -48,6 +51,7 @@ class Snapshot:
         self._below: dict[UUID, set[UUID]] = {}
         self._memo: dict[UUID, dict[tuple[frozenset[str], Action], Decision]] = {}
         self._memorised = 0
+        self._sights: dict[tuple[str, frozenset[str]], str] = {}
         self.lock = Lock()
 
     def refresh(self, unit: Unit) -> None:
@@ -92,6 +96,18 @@ class Snapshot:
     def _unlearn(self) -> None:
         self._memo.clear()
         self._memorised = 0
+        self._sights.clear()
+
+    def sight(self, user: str, roles: frozenset[str], situation: Situation) -> str:
+        if (known := self._sights.get((user, roles))) is not None:
+            return known
+        all_roles = roles | self.memberships.roles(user)
+        keys = Principal(user, all_roles, self.memberships.groups(user)).keys()
+        found, timeless = sight(self.index, keys, situation)
+        text = encoded(found)
+        if timeless and len(self._sights) < SIGHTS:
+            self._sights[user, roles] = text
+        return text
 
     def _anew(self, unit: Unit) -> None:
         self.index = Index(kept.policy for kept in policies.load(unit))
@@ -107,6 +123,7 @@ class Snapshot:
                 changed.add(_policy_id(payload))
             elif kind in _CIRCLES:
                 self.memberships = circles.memberships(unit)
+                self._unlearn()
             elif guid is not None:
                 self._forget(guid)
         if changed:
@@ -204,6 +221,17 @@ class Guard:
     def _aliases(self, tenant: Tenant, names: Sequence[str]) -> dict[str, UUID]:
         with self._database.unit(tenant) as unit:
             return dict(unit.conn.execute(ALIASES, [tenant.number, list(names)]).fetchall())
+
+    def is_fresh(self, tenant: Tenant) -> bool:
+        """Whether the next question of this tenant needs no look at the feed."""
+        snapshot = self._tenants.get(tenant.number)
+        return snapshot is not None and monotonic() - snapshot.seen_at < FRESH
+
+    def sight(self, tenant: Tenant, user: str, roles: Iterable[str], now: datetime) -> str:
+        """What somebody may see of all assets, as the store checks it."""
+        snapshot = self.confirmed(tenant)
+        with snapshot.lock:
+            return snapshot.sight(user, frozenset(roles), Situation(now))
 
     def principal(
         self, tenant: Tenant, user: str, roles: Iterable[str] = (), groups: Iterable[str] = ()

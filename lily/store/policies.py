@@ -28,7 +28,8 @@ INSERT = (
 )
 # A built-in policy has no row before it is first changed.
 REPLACE = (
-    f"{INSERT} ON CONFLICT (tenant, id) DO UPDATE SET ({_FIELDS}, gone, revision, updated_at) = ROW("
+    f"{INSERT} ON CONFLICT (tenant, id)"
+    f" DO UPDATE SET ({_FIELDS}, gone, revision, updated_at) = ROW("
     + ", ".join(f"excluded.{name.strip()}" for name in _FIELDS.split(","))
     + ", excluded.gone, excluded.revision, excluded.updated_at)"
 )

@@ -10,6 +10,7 @@ import psycopg
 from lily.assets.model import Asset
 from lily.errors import Unavailable
 from lily.store.assets import SELECT
+from lily.store.database import BIND, SIGHT
 
 BY_GUID = SELECT + " WHERE tenant = %s AND guid = ANY(%s)"
 BY_ALIAS = "SELECT alias, guid FROM asset_alias WHERE tenant = %s AND alias = ANY(%s)"
@@ -18,7 +19,6 @@ DELETED_PARENTS = (
     "SELECT guid FROM asset WHERE tenant = %s AND lane = 'core' AND guid = ANY(%s)"
     " AND deleted_by IS NOT NULL"
 )
-BIND = "SELECT set_config('lily.tenant', %s, true)"
 
 
 class Question(msgspec.Struct):
@@ -45,6 +45,7 @@ class Answer(msgspec.Struct):
     dead: dict[str, Refusal] = {}
 
 
+_Eyes = tuple[int, str]  # a tenant, and what may be seen of it
 _Waiting = list[tuple[Question, asyncio.Future[Answer]]]
 
 
@@ -55,8 +56,8 @@ class Reads:
         self._url = url
         self._free: list[psycopg.AsyncConnection] = []
         self._slots = asyncio.Semaphore(size)
-        self._waiting: dict[int, _Waiting] = {}
-        self._busy: set[int] = set()
+        self._waiting: dict[_Eyes, _Waiting] = {}
+        self._busy: set[_Eyes] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
@@ -68,24 +69,25 @@ class Reads:
 
     async def ask(self, tenant: int, question: Question) -> Answer:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(tenant, []).append((question, future))
-        if tenant not in self._busy:
-            self._busy.add(tenant)
-            task = asyncio.create_task(self._rounds(tenant))
+        eyes = tenant, SIGHT.get()
+        self._waiting.setdefault(eyes, []).append((question, future))
+        if eyes not in self._busy:
+            self._busy.add(eyes)
+            task = asyncio.create_task(self._rounds(eyes))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await future
 
-    async def _rounds(self, tenant: int) -> None:
+    async def _rounds(self, eyes: _Eyes) -> None:
         try:
-            while waiting := self._waiting.pop(tenant, None):
-                await self._round(tenant, waiting)
+            while waiting := self._waiting.pop(eyes, None):
+                await self._round(eyes, waiting)
         finally:
-            self._busy.discard(tenant)
+            self._busy.discard(eyes)
 
-    async def _round(self, tenant: int, waiting: _Waiting) -> None:
+    async def _round(self, eyes: _Eyes, waiting: _Waiting) -> None:
         try:
-            answer = await self._answer(tenant, [question for question, _ in waiting])
+            answer = await self._answer(eyes, [question for question, _ in waiting])
         except psycopg.Error as cause:
             for _, future in waiting:
                 if not future.done():
@@ -97,13 +99,13 @@ class Reads:
             if not future.done():
                 future.set_result(answer)
 
-    async def _answer(self, tenant: int, questions: Sequence[Question]) -> Answer:
+    async def _answer(self, eyes: _Eyes, questions: Sequence[Question]) -> Answer:
         """A connection that broke while it lay idle is replaced, once."""
         async with self._slots:
             for last in (False, True):
                 conn = await self._connection()
                 try:
-                    answer = await _read(conn, tenant, questions)
+                    answer = await _read(conn, eyes, questions)
                 except psycopg.OperationalError:
                     await conn.close()
                     if last:
@@ -125,15 +127,16 @@ class Reads:
 
 
 async def _read(
-    conn: psycopg.AsyncConnection, tenant: int, questions: Sequence[Question]
+    conn: psycopg.AsyncConnection, eyes: _Eyes, questions: Sequence[Question]
 ) -> Answer:
     """One round trip. A pipeline is one transaction, so the tenant holds for all of it."""
+    tenant, sight = eyes
     guids = list({guid for q in questions for guid in q.guids})
     aliases = list({alias for q in questions for alias in q.aliases})
     causes = list({cause for q in questions for cause in q.causes})
     answer = Answer()
     async with conn.pipeline():
-        await conn.execute(BIND, [str(tenant)], prepare=True)
+        await conn.execute(BIND, [str(tenant), sight], prepare=True)
         assets, known, dead = [
             await conn.execute(statement, [tenant, values], prepare=True) if values else None
             for statement, values in ((BY_GUID, guids), (BY_ALIAS, aliases), (DEAD, causes))
