@@ -35,6 +35,8 @@ from lily.events.facts import Fact, FactKind
 from lily.events.lanes import lane_of, parent_of
 from lily.events.observations import AssetSeen, Observation, Suggestion
 
+HOLDER = "lineage"  # who speaks of assets that nobody has seen, because an edge names them
+
 _SHOWN = View.__struct_fields__
 _LABELS = ("tags", "own_tags", "own_terms")
 _FIELDS = tuple(name for name in _SHOWN if name not in _LABELS)
@@ -146,12 +148,22 @@ def take(known: Known, message: Message, context: Context) -> list[Fact]:
     known.claims[message.source] = claim
     known.touched_sources.add(message.source)
     seen = message.seen if isinstance(message.seen, AssetSeen) else None
+    if seen is not None and known.asset is not None and known.asset.source == HOLDER:
+        _fill(known, message.source)
     if known.asset is None and all(c.base is None and not c.over for c in known.claims.values()):
         return []  # gone before it was ever seen: remembered, but there is nothing to show
     facts = _reshow(known, message, context, seen)
     if seen is not None and seen.suggestions:
         facts.extend(_suggest(known, message, context, seen.suggestions))
     return facts
+
+
+def _fill(known: Known, source: str) -> None:
+    """A placeholder only held the place: as soon as a source sees the asset, it never was."""
+    assert known.asset is not None
+    if source != HOLDER:
+        known.claims.pop(HOLDER, None)
+        known.asset.source = source
 
 
 def view_of(known: Known, context: Context) -> View:

@@ -12,8 +12,9 @@ from msgspec import UNSET, UnsetType
 
 from lily.assets.documents import FUTURE, Statement, moment
 from lily.assets.names import canonical
-from lily.assets.rules import DEPTH_LIMIT, LIST_LIMIT, NAME_LIMIT, TAG_LIMIT
+from lily.assets.rules import LIST_LIMIT, TAG_LIMIT
 from lily.errors import FieldError
+from lily.events.limits import DEPTH_LIMIT, NAME_LIMIT
 from lily.events.observations import AssetSeen
 
 Text = str | UnsetType | None

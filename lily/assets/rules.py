@@ -5,14 +5,11 @@ from typing import Any
 from msgspec import UNSET
 
 from lily.errors import FieldError
+from lily.events.limits import NAME_LIMIT, TEXT_LIMIT, mapping_problems, text_problems
 from lily.events.observations import AssetGone, Observation
 
-NAME_LIMIT = 4_000
-TEXT_LIMIT = 100_000
 TAG_LIMIT = 256
 LIST_LIMIT = 1_000
-KEYS_LIMIT = 20_000
-DEPTH_LIMIT = 100
 RETENTION_ACTIONS = ("archive", "delete")
 
 _TEXTS = (
@@ -30,13 +27,13 @@ def problems(seen: Observation) -> list[FieldError]:
     for field, limit in _TEXTS:
         value = getattr(seen, field)
         if value is not UNSET and value is not None:
-            found.extend(_text(value, field, limit))
+            found.extend(text_problems(value, field, limit))
     for field in ("tags", "business_terms"):
         found.extend(_labels(getattr(seen, field), field))
     if seen.metadata is not UNSET:
-        found.extend(_mapping(seen.metadata, "metadata"))
+        found.extend(mapping_problems(seen.metadata, "metadata"))
     if seen.details is not UNSET:
-        found.extend(_mapping(seen.details, "details"))
+        found.extend(mapping_problems(seen.details, "details"))
         found.extend(_retention(seen.details.get("retention_policy")))
     return found
 
@@ -44,17 +41,7 @@ def problems(seen: Observation) -> list[FieldError]:
 def _name(value: str, field: str) -> list[FieldError]:
     if not value.strip():
         return [FieldError(field, "must not be empty; give the asset a name")]
-    return _text(value, field, NAME_LIMIT)
-
-
-def _text(value: str, field: str, limit: int) -> list[FieldError]:
-    if len(value) > limit:
-        return [FieldError(field, f"is longer than {limit} characters; shorten it")]
-    if "\0" in value:
-        return [FieldError(field, "contains a NUL character; remove it")]
-    if field in ("asset_name", "asset_type") and not value.strip():
-        return [FieldError(field, "must not be empty; leave it out or give a name")]
-    return []
+    return text_problems(value, field, NAME_LIMIT)
 
 
 def _labels(value: Any, field: str) -> list[FieldError]:
@@ -67,40 +54,8 @@ def _labels(value: Any, field: str) -> list[FieldError]:
         if not label.strip():
             found.append(FieldError(f"{field}[{index}]", "must not be empty; remove it"))
         else:
-            found.extend(_text(label, f"{field}[{index}]", TAG_LIMIT))
+            found.extend(text_problems(label, f"{field}[{index}]", TAG_LIMIT))
     return found
-
-
-def _mapping(value: dict[str, Any], field: str) -> list[FieldError]:
-    if len(value) > KEYS_LIMIT:
-        return [FieldError(field, f"has more than {KEYS_LIMIT} keys")]
-    found = _unstorable(value, field, DEPTH_LIMIT)
-    return [found] if found else []
-
-
-def _unstorable(value: Any, where: str, left: int) -> FieldError | None:
-    """The first NUL, which PostgreSQL cannot store, or where it nests too deeply to be read."""
-    if isinstance(value, str):
-        return _nul(where) if "\0" in value else None
-    if not isinstance(value, dict | list):
-        return None
-    if left == 0:
-        return FieldError(where[:200], f"is nested deeper than {DEPTH_LIMIT} levels; flatten it")
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if "\0" in key:
-                return _nul(where)
-            if found := _unstorable(inner, f"{where}.{key}", left - 1):
-                return found
-    else:
-        for index, inner in enumerate(value):
-            if found := _unstorable(inner, f"{where}[{index}]", left - 1):
-                return found
-    return None
-
-
-def _nul(where: str) -> FieldError:
-    return FieldError(where, "contains a NUL character; remove it")
 
 
 def _retention(policy: Any) -> list[FieldError]:

@@ -2,9 +2,13 @@
 
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, UnsetType
+
+from lily.events.lineage import Edge, EdgeGone, EdgeSeen, LineageStated
+from lily.events.signals import SignalSeen
 
 
 class Suggestion(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,6 +40,7 @@ class AssetSeen(
     asset_id: str | None = None
     partial: bool = False
     suggestions: list[Suggestion] = []
+    aliases: list[str] | None = None  # other names; given, the own name may be an alias as well
 
 
 class AssetGone(
@@ -47,9 +52,44 @@ class AssetGone(
     asset_id: str | None = None
 
 
+class RunDataset(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A dataset that a run reads or writes; of an output how its columns come about."""
+
+    name: str
+    facets: dict[str, Any] = {}
+    edges: list[Edge] | None = None
+
+
+class RunSeen(msgspec.Struct, tag_field="type", tag="RunSeen", omit_defaults=True, kw_only=True):
+    """An event of a job's run; what it says of assets and lineage counts if the run completes."""
+
+    run: UUID
+    job_namespace: str
+    job_name: str
+    event: str
+    producer: str = ""
+    parent: dict[str, Any] | None = None
+    facets: dict[str, Any] = {}
+    error: str | None = None
+    inputs: list[RunDataset] = []
+    outputs: list[RunDataset] = []
+    assets: list[AssetSeen | AssetGone] = []
+
+    @property
+    def qualified_name(self) -> str:
+        """Under what it travels through the log: with the job."""
+        return f"job:{self.job_namespace}/{self.job_name}".replace("#", "%23")
+
+    @property
+    def asset_id(self) -> None:
+        return
+
+
 class Nothing(msgspec.Struct, tag_field="type", tag="Nothing", kw_only=True):
     """Carries no claim; the pipeline sends it to itself to warm up before it says ready."""
 
 
 Observation = AssetSeen | AssetGone
-AnyObservation = AssetSeen | AssetGone | Nothing
+AnyObservation = (
+    AssetSeen | AssetGone | Nothing | SignalSeen | EdgeSeen | EdgeGone | LineageStated | RunSeen
+)

@@ -13,19 +13,33 @@ from lily.assets.names import canonical
 from lily.assets.rules import problems
 from lily.events import envelope as envelopes
 from lily.events.envelope import Envelope
-from lily.events.observations import Nothing, Observation
+from lily.events.lineage import (
+    EDGE_OBSERVATIONS,
+    EdgeGone,
+    EdgeObservation,
+    EdgeSeen,
+    LineageStated,
+)
+from lily.events.observations import AssetSeen, Nothing, Observation
+from lily.events.signals import SignalSeen
+from lily.lineage.edges import EdgeMessage
+from lily.lineage.labels import CONTAINS
+from lily.lineage.rules import problems as edge_problems
 from lily.store.ingest import DeadLetter, Incoming
+from lily.store.signals import Heard
 from lily.types import Lane
 
 FUTURE = timedelta(minutes=5)
 
 Row = tuple[int, int, datetime, str, str]  # offset, tenant, at, key, value
 Hooks = Mapping[int, Sequence[NamedHook]]
+Result = Incoming | Heard | DeadLetter | None
 
 
 class Decoded(msgspec.Struct):
     incoming: list[Incoming] = []
     dead: list[DeadLetter] = []
+    heard: list[Heard] = []
 
 
 def decode(cell: str, lane: Lane, rows: Sequence[Row], hooks: Hooks, into: Decoded) -> None:
@@ -34,11 +48,13 @@ def decode(cell: str, lane: Lane, rows: Sequence[Row], hooks: Hooks, into: Decod
         result = _decode(cell, lane, row, hooks)
         if isinstance(result, DeadLetter):
             into.dead.append(result)
+        elif isinstance(result, Heard):
+            into.heard.append(result)
         elif result is not None:
             into.incoming.append(result)
 
 
-def _decode(cell: str, lane: Lane, row: Row, hooks: Hooks) -> Incoming | DeadLetter | None:
+def _decode(cell: str, lane: Lane, row: Row, hooks: Hooks) -> Result:
     offset, tenant, at, key, value = row
     try:
         envelope = envelopes.decode(value)
@@ -58,7 +74,38 @@ def _decode(cell: str, lane: Lane, row: Row, hooks: Hooks) -> Incoming | DeadLet
         return dead("validate", "the envelope names another tenant than the log")
     if envelope.observed_at is not None and envelope.observed_at > at + FUTURE:
         return dead("validate", "observed_at: is more than 5 minutes in the future")
+    if isinstance(envelope.observation, SignalSeen):
+        return Heard(
+            tenant, offset, envelope.observation, envelope.source, envelope.by, str(envelope.id),
+            when(envelope.observed_at or at, offset), value, envelope.traceparent,
+        )  # fmt: skip
+    seen = envelope.observation
+    if isinstance(seen, EDGE_OBSERVATIONS):
+        if isinstance(seen, LineageStated) or seen.relationship_type != CONTAINS:
+            return _edge(envelope, seen, row, lane, dead)
+        envelope.observation = _placed(seen)
     return _hooked(envelope, row, lane, hooks.get(tenant, ()), dead)
+
+
+def _edge(
+    envelope: Envelope, seen: EdgeObservation, row: Row, lane: Lane, dead: Any
+) -> Incoming | DeadLetter:
+    """Hooks see assets only."""
+    offset, tenant, at, _, value = row
+    if wrong := edge_problems(seen):
+        invalid: DeadLetter = dead("validate", f"{wrong[0].field}: {wrong[0].message}")
+        return invalid
+    message = EdgeMessage(
+        seen, envelope.source, envelope.by, str(envelope.id),
+        when(envelope.observed_at or at, offset), envelope.traceparent,
+    )  # fmt: skip
+    return Incoming(tenant, lane, offset, message, value)
+
+
+def _placed(seen: EdgeSeen | EdgeGone) -> AssetSeen:
+    """`contains` is no lineage: it says where an asset lies."""
+    parent = None if isinstance(seen, EdgeGone) else seen.from_name
+    return AssetSeen(qualified_name=seen.to_name, parent_id=parent, partial=True)
 
 
 def _hooked(

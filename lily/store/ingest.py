@@ -10,19 +10,22 @@ import msgspec
 import psycopg
 
 from lily.assets import fresh
-from lily.assets.change import Context, Known, Message, take
+from lily.assets.change import HOLDER, Context, Known, Message, take
 from lily.assets.model import Asset
 from lily.assets.names import as_guid, guid_of
-from lily.assets.view import FoldTags
+from lily.assets.view import FoldTags, own_name
 from lily.errors import Fenced
 from lily.events.chain import Link, forge
 from lily.events.facts import Fact
 from lily.events.lanes import lane_of
+from lily.events.observations import AssetSeen
+from lily.lineage.edges import PLACEHOLDER, EdgeMessage
 from lily.store import assets, feed
 from lily.store.assets import Key
 from lily.store.copying import Stage, through
 from lily.store.database import bind_many
 from lily.store.definitions import Definitions
+from lily.store.edge_merge import EdgeMerge, Place
 from lily.tags.effective import own
 from lily.types import Lane, Tenant
 
@@ -44,6 +47,10 @@ BURY = (
     " ON CONFLICT (tenant, cause) DO NOTHING"
 )
 
+EDGE_KINDS = frozenset({"EdgeCreated", "EdgeChanged", "EdgeDeleted", "EdgeRestored"})
+
+Said = tuple[int, Message]  # tenant, and what a source says of an asset
+
 
 class Span(msgspec.Struct, frozen=True):
     """A stretch of the log that a batch covers: behind `start`, up to and with `end`."""
@@ -61,7 +68,8 @@ class Incoming(msgspec.Struct):
     tenant: int
     lane: Lane
     offset: int
-    message: Message
+    message: Message | EdgeMessage
+    raw: str = ""  # only where the merge itself may refuse it
 
 
 class DeadLetter(msgspec.Struct):
@@ -83,6 +91,7 @@ class Tally(msgspec.Struct):
     created: int = 0
     updated: int = 0
     unchanged: int = 0
+    refused: list[tuple[Incoming, str]] = []
 
 
 class Batch(msgspec.Struct):
@@ -117,8 +126,8 @@ class Ingest:
             )
             if not _advance(conn, batch):
                 return False
-            self.merge(conn, batch.incoming, now)
-            _bury(conn, batch.dead, now)
+            done = self.merge(conn, batch.incoming, now)
+            _bury(conn, batch.dead + [_letter(*each) for each in done.refused], now)
             ends = ",".join(f"{span.lane}:{span.end}" for span in batch.spans)
             conn.execute("SELECT pg_notify('lily_applied', %s)", [ends])
         return True
@@ -137,48 +146,69 @@ class Ingest:
         if not incoming:
             return tally
         self.definitions.refresh(conn, sorted({each.tenant for each in incoming}))
-        targets = self._targets(conn, incoming)
-        wanted: dict[Key, tuple[Lane, str]] = {}
-        for key, name in targets:
-            wanted.setdefault(key, (lane_of(name), name))
-        known = assets.load(conn, wanted)
-        facts = self._decide(known, targets, incoming, now, tally)
-        self._write(conn, known, facts, now)
+        said = [(i.tenant, i.message) for i in incoming if isinstance(i.message, Message)]
+        targets = self._targets(conn, said)
+        known = assets.load(conn, _wanted(targets))
+        facts = self._decide(known, targets, said, now, tally)
+        edges = None
+        if len(said) < len(incoming):
+            edges = self._edges(conn, incoming, known, facts, now, tally)
+        self._write(conn, known, facts, now, edges)
         return tally
 
-    def _targets(
-        self, conn: psycopg.Connection, incoming: Sequence[Incoming]
-    ) -> list[tuple[Key, str]]:
+    def _edges(
+        self, conn: psycopg.Connection, incoming: Sequence[Incoming], known: dict[Key, Known],
+        facts: dict[int, list[Fact]], now: datetime, tally: Tally,
+    ) -> EdgeMerge:  # fmt: skip
+        """Edges, after the assets that came with them; unknown ends become placeholders."""
+        about = [i for i in incoming if isinstance(i.message, EdgeMessage)]
+        arrivals = [(i.tenant, i.message) for i in about if isinstance(i.message, EdgeMessage)]
+        here = [key for key, each in known.items() if each.asset is not None]
+        merge = EdgeMerge(conn, lambda number: self._tenant(number).id, arrivals, here)
+        places = merge.places()
+        if places:
+            said = [(place.tenant, _placeholder(place)) for place in places]
+            targets = [((place.tenant, place.end.guid), place.end.name) for place in places]
+            found = assets.load(conn, _wanted(targets))
+            for tenant, told in self._decide(found, targets, said, now, Tally()).items():
+                facts[tenant] += told
+            known.update(found)
+        for tenant, told in merge.decide(now).items():
+            facts[tenant] += told
+        tally.refused += [(about[index], reason) for index, reason in merge.refused]
+        return merge
+
+    def _targets(self, conn: psycopg.Connection, said: Sequence[Said]) -> list[tuple[Key, str]]:
         """Which asset each observation is about; an own id may be another asset's alias."""
-        by_id = [i for i in incoming if i.message.seen.asset_id == i.message.seen.qualified_name]
+        by_id = [(t, m.seen) for t, m in said if m.seen.asset_id == m.seen.qualified_name]
         aliases = assets.aliases(
-            conn, sorted({i.tenant for i in by_id}), [i.message.seen.qualified_name for i in by_id]
+            conn, sorted({t for t, _ in by_id}), [seen.qualified_name for _, seen in by_id]
         )
         found = assets.names(conn, sorted({t for t, _ in aliases}), list(aliases.values()))
         targets = []
-        for each in incoming:
-            name = each.message.seen.qualified_name
-            guid = aliases.get((each.tenant, name)) if aliases else None
-            if guid is not None and guid in found and each.message.seen.asset_id == name:
-                targets.append(((each.tenant, guid), found[guid]))
+        for tenant, message in said:
+            name = message.seen.qualified_name
+            guid = aliases.get((tenant, name)) if aliases else None
+            if guid is not None and guid in found and message.seen.asset_id == name:
+                targets.append(((tenant, guid), found[guid]))
             else:
-                guid = guid_of(self._tenant(each.tenant).id, name)
-                targets.append(((each.tenant, guid), name))
+                guid = guid_of(self._tenant(tenant).id, name)
+                targets.append(((tenant, guid), name))
         return targets
 
     def _decide(
         self,
         known: Mapping[Key, Known],
         targets: Sequence[tuple[Key, str]],
-        incoming: Sequence[Incoming],
+        said: Sequence[Said],
         now: datetime,
         tally: Tally,
     ) -> dict[int, list[Fact]]:
         contexts = {number: self.context(number, now) for number in {k[0] for k, _ in targets}}
         facts: dict[int, list[Fact]] = defaultdict(list)
         fields: dict[tuple[int, UUID], list[Message]] = defaultdict(list)
-        for each, (key, _) in zip(incoming, targets, strict=True):
-            made = _take(known[key], each.message, contexts[key[0]])
+        for (_, message), (key, _) in zip(said, targets, strict=True):
+            made = _take(known[key], message, contexts[key[0]])
             if not made:
                 tally.unchanged += 1
             elif made[0].kind == "AssetCreated":
@@ -188,7 +218,7 @@ class Ingest:
             for fact in made:
                 asset = known[key].asset
                 if fact.kind == "AssetCreated" and asset and is_quiet(asset):
-                    fields[key[0], asset.parent or asset.guid].append(each.message)
+                    fields[key[0], asset.parent or asset.guid].append(message)
                 else:
                     facts[key[0]].append(fact)
         for (tenant, parent), created in fields.items():
@@ -208,18 +238,21 @@ class Ingest:
 
     def _write(
         self, conn: psycopg.Connection, known: Mapping[Key, Known],
-        facts: Mapping[int, list[Fact]], now: datetime,
+        facts: Mapping[int, list[Fact]], now: datetime, edges: EdgeMerge | None,
     ) -> None:  # fmt: skip
         links: list[Link] = []
         places: dict[UUID, int] = {}
         quiet: dict[UUID, int] = {}
+        told: dict[UUID, int] = {}
         for tenant in sorted(facts):
             position, previous = feed.take_head(conn, tenant)
             made = forge(tenant, position, previous, facts[tenant])
             links += made
             for link in made:
-                if link.guid is not None:
+                if link.guid is not None and link.kind not in EDGE_KINDS:
                     (quiet if link.kind == "FieldsCreated" else places)[link.guid] = link.position
+            if edges is not None:
+                told |= _edges_told(facts[tenant], made)
         created: list[Asset] = []
         changed: list[Asset] = []
         touched: list[Asset] = []
@@ -244,6 +277,8 @@ class Ingest:
         assets.touch(conn, touched)
         assets.save_layers(conn, known.values())
         assets.save_aliases(conn, _new_aliases(known.values()))
+        if edges is not None:
+            edges.save(told)
         write_links(conn, links)
 
 
@@ -254,6 +289,37 @@ def _take(known: Known, message: Message, context: Context) -> list[Fact]:
         known.touched = True
         return [fresh.told(known.asset, message, context)]
     return take(known, message, context)
+
+
+def _wanted(targets: Iterable[tuple[Key, str]]) -> dict[Key, tuple[Lane, str]]:
+    wanted: dict[Key, tuple[Lane, str]] = {}
+    for key, name in targets:
+        wanted.setdefault(key, (lane_of(name), name))
+    return wanted
+
+
+def _placeholder(place: Place) -> Message:
+    """Holds the place of an asset that only lineage speaks of."""
+    name, said = place.end.name, place.message
+    seen = AssetSeen(qualified_name=name, asset_name=own_name(name), asset_type=PLACEHOLDER)
+    return Message(seen, HOLDER, said.by, said.cause, said.when, said.traceparent)
+
+
+def _edges_told(facts: Sequence[Fact], made: Sequence[Link]) -> dict[UUID, int]:
+    """Where in the feed each edge was last spoken of."""
+    return {
+        fact.after["edge_id"]: link.position
+        for fact, link in zip(facts, made, strict=True)
+        if fact.kind in EDGE_KINDS and fact.after is not None
+    }
+
+
+def _letter(refused: Incoming, reason: str) -> DeadLetter:
+    message = refused.message
+    return DeadLetter(
+        refused.tenant, message.cause, refused.lane, refused.offset, "merge", reason, refused.raw,
+        message.seen.qualified_name, message.source,
+    )  # fmt: skip
 
 
 def _advance(conn: psycopg.Connection, batch: Batch) -> bool:

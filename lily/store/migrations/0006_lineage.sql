@@ -98,6 +98,9 @@ CREATE VIEW live_edge WITH (security_invoker = true) AS
     JOIN asset d ON d.tenant = e.tenant AND d.guid = e.downstream
      AND d.deleted_by IS NULL AND d.archived_at IS NULL
    WHERE e.deleted_by IS NULL
+     AND (e.level = 'table' OR NOT EXISTS (
+       SELECT FROM asset t WHERE t.tenant = e.tenant AND t.guid IN (e.up_top, e.down_top)
+          AND (t.deleted_by IS NOT NULL OR t.archived_at IS NOT NULL)))
   UNION ALL
   SELECT c.tenant, c.implies, c.up_top, c.down_top, c.type, NULL, bool_and(c.masking), true
     FROM edge c
@@ -113,6 +116,175 @@ CREATE VIEW live_edge WITH (security_invoker = true) AS
      AND NOT EXISTS (SELECT FROM edge t WHERE t.tenant = c.tenant AND t.id = c.implies
                         AND t.deleted_by IS NULL)
    GROUP BY c.tenant, c.implies, c.up_top, c.down_top, c.type;
+
+-- Walking the graph -----------------------------------------------------------------------------
+-- Tables walk over table edges and the implied ones, columns over the edges of columns. `fields`
+-- says which; `labels` and `gone` which edges count.
+
+-- A list as rows, of which there may be many: what is joined with it is hashed, never looped over.
+CREATE FUNCTION many(list uuid[]) RETURNS SETOF uuid LANGUAGE plpgsql IMMUTABLE ROWS 2000
+  AS $$ BEGIN RETURN QUERY SELECT unnest(list); END $$;
+
+-- One step from every node of the frontier. Both ends still have to be looked at.
+CREATE FUNCTION lineage_step(
+  me int, frontier uuid[], down boolean, fields boolean, labels text[], gone boolean
+) RETURNS TABLE (node uuid, next uuid, id uuid, implied boolean) LANGUAGE sql STABLE AS $$
+  SELECT f, e.downstream, e.id, false
+    FROM unnest(frontier) f JOIN lily.edge e ON e.tenant = me AND e.upstream = f
+   WHERE down AND (fields OR e.level = 'table') AND (gone OR e.deleted_by IS NULL)
+     AND (labels IS NULL OR e.type = ANY (labels))
+  UNION ALL
+  SELECT f, e.upstream, e.id, false
+    FROM unnest(frontier) f JOIN lily.edge e ON e.tenant = me AND e.downstream = f
+   WHERE NOT down AND (fields OR e.level = 'table') AND (gone OR e.deleted_by IS NULL)
+     AND (labels IS NULL OR e.type = ANY (labels))
+  UNION ALL
+  SELECT f, p.down_top, c.implies, true
+    FROM unnest(frontier) f
+   CROSS JOIN LATERAL (SELECT DISTINCT x.down_top, x.type FROM lily.edge x
+     WHERE x.tenant = me AND x.up_top = f AND x.level = 'column') p
+   CROSS JOIN LATERAL (SELECT x.implies FROM lily.edge x
+     WHERE x.tenant = me AND x.up_top = f AND x.down_top = p.down_top AND x.type = p.type
+       AND x.level = 'column' AND (gone OR (x.deleted_by IS NULL
+       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.upstream
+                      AND a.deleted_by IS NULL AND a.archived_at IS NULL)
+       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.downstream
+                      AND a.deleted_by IS NULL AND a.archived_at IS NULL))) LIMIT 1) c
+   WHERE down AND NOT fields AND (labels IS NULL OR p.type = ANY (labels))
+     AND NOT EXISTS (SELECT FROM lily.edge t WHERE t.tenant = me AND t.id = c.implies
+                        AND (gone OR t.deleted_by IS NULL))
+  UNION ALL
+  SELECT f, p.up_top, c.implies, true
+    FROM unnest(frontier) f
+   CROSS JOIN LATERAL (SELECT DISTINCT x.up_top, x.type FROM lily.edge x
+     WHERE x.tenant = me AND x.down_top = f AND x.level = 'column') p
+   CROSS JOIN LATERAL (SELECT x.implies FROM lily.edge x
+     WHERE x.tenant = me AND x.down_top = f AND x.up_top = p.up_top AND x.type = p.type
+       AND x.level = 'column' AND (gone OR (x.deleted_by IS NULL
+       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.upstream
+                      AND a.deleted_by IS NULL AND a.archived_at IS NULL)
+       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.downstream
+                      AND a.deleted_by IS NULL AND a.archived_at IS NULL))) LIMIT 1) c
+   WHERE NOT down AND NOT fields AND (labels IS NULL OR p.type = ANY (labels))
+     AND NOT EXISTS (SELECT FROM lily.edge t WHERE t.tenant = me AND t.id = c.implies
+                        AND (gone OR t.deleted_by IS NULL))
+$$;
+
+-- Breadth first, each node once, at its least depth. Stops at `most` nodes (then the last row has
+-- no guid), and behind the depth `past` as soon as `enough` nodes lie behind it.
+CREATE FUNCTION lineage_walk(
+  me int, root uuid, down boolean, deepest int, fields boolean, labels text[], gone boolean,
+  most int, past int DEFAULT 0, enough int DEFAULT NULL
+) RETURNS TABLE (guid uuid, depth int) LANGUAGE plpgsql STABLE ROWS 200 AS $$
+#variable_conflict use_column
+DECLARE
+  seen uuid[] := ARRAY[root];
+  frontier uuid[] := ARRAY[root];
+  fresh uuid[];
+  beyond int := 0;
+BEGIN
+  RETURN QUERY SELECT root, 0;
+  FOR far IN 1..deepest LOOP
+    IF fields THEN
+      SELECT array_agg(n.guid) INTO fresh FROM (
+        SELECT a.guid
+          FROM (SELECT s.next FROM lily.lineage_step(me, frontier, down, true, labels, gone) s
+                EXCEPT SELECT unnest(seen)) x
+          JOIN lily.asset a ON a.tenant = me AND a.guid = x.next
+         WHERE gone OR (a.deleted_by IS NULL AND a.archived_at IS NULL
+           AND (a.lane = 'core' OR NOT EXISTS (
+             SELECT FROM lily.asset p WHERE p.tenant = me AND p.guid = a.parent
+                AND p.lane = 'core' AND (p.deleted_by IS NOT NULL OR p.archived_at IS NOT NULL))))
+         ORDER BY a.guid LIMIT most - cardinality(seen) + 1) n;
+    ELSE
+      SELECT array_agg(n.guid) INTO fresh FROM (
+        SELECT a.guid
+          FROM (SELECT s.next FROM lily.lineage_step(me, frontier, down, false, labels, gone) s
+                EXCEPT SELECT unnest(seen)) x
+          JOIN lily.asset a ON a.tenant = me AND a.guid = x.next AND a.lane = 'core'
+         WHERE gone OR (a.deleted_by IS NULL AND a.archived_at IS NULL)
+         ORDER BY a.guid LIMIT most - cardinality(seen) + 1) n;
+    END IF;
+    EXIT WHEN fresh IS NULL;
+    IF cardinality(seen) + cardinality(fresh) > most THEN
+      RETURN QUERY SELECT unnest(fresh[:most - cardinality(seen)]), far;
+      RETURN QUERY SELECT NULL::uuid, far;
+      RETURN;
+    END IF;
+    RETURN QUERY SELECT unnest(fresh), far;
+    seen := seen || fresh;
+    frontier := fresh;
+    IF far > past THEN
+      beyond := beyond + cardinality(fresh);
+    END IF;
+    EXIT WHEN beyond > enough;
+  END LOOP;
+END $$;
+
+-- One page of the graph around an asset, by depth, then guid; an edge comes with the later of its
+-- ends. `more` says that nodes follow, `cut` that the walk hit its limit.
+CREATE FUNCTION lineage_page(
+  me int, root uuid, up boolean, down boolean, deepest int, fields boolean, labels text[],
+  kinds text[], gone boolean, most int, page int, after_depth int, after_guid uuid
+) RETURNS TABLE (nodes json, edges json, more boolean, cut boolean)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+  enough int := CASE WHEN kinds IS NULL THEN page END;
+  guids uuid[]; depths int[]; ways int[];  -- what is shown, in order, up to the end of the page
+  downs uuid[]; ups uuid[];                -- from where the walk went on
+  first int; last int;
+BEGIN
+  WITH w AS MATERIALIZED (
+    SELECT d.guid, d.depth, 1 AS way
+      FROM lily.lineage_walk(me, root, true, deepest, fields, labels, gone, most,
+                             after_depth, enough) d WHERE down
+    UNION ALL
+    SELECT u.guid, u.depth, 2
+      FROM lily.lineage_walk(me, root, false, deepest, fields, labels, gone, most,
+                             after_depth, enough) u WHERE up),
+  n AS (SELECT w.guid, min(w.depth) AS depth, bit_or(w.way) AS way FROM w
+         WHERE w.guid IS NOT NULL GROUP BY w.guid),
+  k AS (SELECT n.* FROM n
+         WHERE kinds IS NULL OR n.depth = 0 OR EXISTS (
+           SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = n.guid
+              AND a.asset_type = ANY (kinds)))
+  SELECT array_agg(k.guid ORDER BY k.depth, k.guid), array_agg(k.depth ORDER BY k.depth, k.guid),
+         array_agg(k.way ORDER BY k.depth, k.guid),
+         (SELECT array_agg(w.guid) FROM w WHERE w.way = 1 AND w.depth < deepest
+             AND w.guid IS NOT NULL),
+         (SELECT array_agg(w.guid) FROM w WHERE w.way = 2 AND w.depth < deepest
+             AND w.guid IS NOT NULL),
+         EXISTS (SELECT FROM w WHERE w.guid IS NULL),
+         count(*) FILTER (WHERE (k.depth, k.guid) <= (after_depth, after_guid)) + 1
+    INTO guids, depths, ways, downs, ups, cut, first FROM k;
+  last := first + page - 1;
+  more := cardinality(guids) > last;
+  guids := guids[:last];
+  SELECT coalesce(json_agg(json_build_array(a.caller_id, a.guid, a.qualified_name, a.asset_name,
+           a.asset_type, depths[i], ways[i], a.tags, a.deleted_by IS NOT NULL) ORDER BY i), '[]')
+    INTO nodes
+    FROM generate_series(first, cardinality(guids)) i
+    JOIN lily.asset a ON a.tenant = me AND a.guid = guids[i];
+  WITH s AS MATERIALIZED (
+    SELECT d.node AS up, d.next AS down, d.id, d.implied
+      FROM lily.lineage_step(me, downs, true, fields, labels, gone) d
+    UNION
+    SELECT u.next, u.node, u.id, u.implied
+      FROM lily.lineage_step(me, ups, false, fields, labels, gone) u),
+  v AS MATERIALIZED (SELECT m.g, m.n FROM lily.many(guids) WITH ORDINALITY AS m (g, n))
+  SELECT coalesce(json_agg(json_build_array(s.id, s.up, s.down, s.implied,
+           coalesce(e.type, (SELECT c.type FROM lily.edge c WHERE c.tenant = me
+              AND c.up_top = s.up AND c.down_top = s.down AND c.level = 'column'
+              AND c.implies = s.id LIMIT 1)),
+           e.level, e.process, e.transformation, e.masking, e.origin, e.properties, e.source,
+           e.deleted_by, e.updated_at) ORDER BY s.up, s.down, s.id), '[]')
+    INTO edges
+    FROM s JOIN v x ON x.g = s.up JOIN v y ON y.g = s.down
+    LEFT JOIN lily.edge e ON e.tenant = me AND e.id = s.id AND NOT s.implied
+   WHERE greatest(x.n, y.n) >= first;
+  RETURN NEXT;
+END $$;
 
 -- What a crawl sees beside assets: the two names and the type of an edge.
 ALTER TABLE crawl_seen ADD COLUMN edge text[];

@@ -1,0 +1,189 @@
+"""A batch of words on edges becomes rows and facts, inside the transaction of its assets."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+import psycopg
+
+from lily.events.facts import Fact
+from lily.events.lineage import Edge, EdgeGone, LineageStated
+from lily.lineage.edges import JOB, EdgeMessage, Ends, Known, When, Word, stated, take
+from lily.lineage.labels import CONTAINS
+from lily.store import assets, edges
+from lily.store.edge_ends import End, EndBook
+from lily.store.edges import Key
+
+Arrival = tuple[int, EdgeMessage]  # tenant, message
+Job = tuple[int, str]  # tenant, source
+
+
+class Place(msgspec.Struct, frozen=True):
+    """An asset that nobody has seen yet, and the message that speaks of it."""
+
+    tenant: int
+    end: End
+    message: EdgeMessage
+
+
+class EdgeMerge:
+    """Look up, make room for unknown ends, decide, save: in this order."""
+
+    def __init__(
+        self,
+        conn: psycopg.Connection,
+        tenant_id: Callable[[int], UUID],
+        arrivals: Sequence[Arrival],
+        here: Collection[assets.Key],
+    ) -> None:
+        self._conn = conn
+        self._arrivals = arrivals
+        self._book = EndBook(conn, tenant_id, here)
+        self._jobs: dict[Job, When] = {}
+        self._restated: dict[Job, When] = {}
+        self._words: list[tuple[int, list[tuple[Ends, bool, Edge | None]]]] = []
+        self._known: dict[Key, Known] = {}
+        self.refused: list[tuple[int, str]] = []  # index of the arrival, and why
+
+    def places(self) -> list[Place]:
+        """Find every end; returns the assets that have to be made first."""
+        self._look_up_jobs()
+        living = [
+            (index, arrival)
+            for index, arrival in enumerate(self._arrivals)
+            if self._is_news(*arrival)
+        ]
+        self._book.look_up(
+            {
+                (tenant, name)
+                for _, (tenant, message) in living
+                for edge in _edges(message)
+                for name in (edge.from_name, edge.to_name)
+            }
+        )
+        wanted: list[Place] = []
+        for index, (tenant, message) in living:
+            wanted += self._read(index, tenant, message)
+        return wanted
+
+    def decide(self, now: datetime) -> dict[int, list[Fact]]:
+        """The facts by tenant, in the order of the log."""
+        wanted: dict[Key, Ends | None] = {}
+        for index, words in self._words:
+            tenant = self._arrivals[index][0]
+            wanted.update({(tenant, ends.id): ends for ends, _, _ in words})
+        claimed = self._claimed()
+        for (tenant, _), ids in claimed.items():
+            for id in ids:
+                wanted.setdefault((tenant, id), None)
+        self._known = edges.load(self._conn, wanted) if wanted else {}
+        facts: dict[int, list[Fact]] = defaultdict(list)
+        for index, words in self._words:
+            tenant, message = self._arrivals[index]
+            facts[tenant] += self._take(tenant, message, words, claimed, now)
+        return facts
+
+    def save(self, positions: Mapping[UUID, int]) -> None:
+        """Write what became of the edges; `positions` are those of their facts in the feed."""
+        for known in self._known.values():
+            if known.edge is not None and (at := positions.get(known.ends.id)) is not None:
+                known.edge.feed_position = at
+        edges.save(self._conn, self._known.values())
+        if self._restated:
+            edges.save_jobs(self._conn, self._restated)
+
+    def _look_up_jobs(self) -> None:
+        jobs = sorted({(t, m.source) for t, m in self._arrivals if m.source.startswith(JOB)})
+        if jobs:
+            self._jobs = edges.jobs(
+                self._conn, sorted({t for t, _ in jobs}), [source for _, source in jobs]
+            )
+
+    def _is_news(self, tenant: int, message: EdgeMessage) -> bool:
+        """A job's complete statement makes everything older that it said pointless."""
+        job = (tenant, message.source)
+        last = self._jobs.get(job)
+        if last is not None and message.when <= last:
+            return False
+        if isinstance(message.seen, LineageStated):
+            self._jobs[job] = self._restated[job] = message.when
+        return True
+
+    def _read(self, index: int, tenant: int, message: EdgeMessage) -> list[Place]:
+        gone = isinstance(message.seen, EdgeGone)
+        words: list[tuple[Ends, bool, Edge | None]] = []
+        ends: dict[UUID, End] = {}
+        for edge in _edges(message):
+            start = self._book.end(tenant, edge.from_name)
+            end = self._book.end(tenant, edge.to_name)
+            if start is None or end is None:
+                if not gone:
+                    self.refused.append((index, _unknown(edge, start is None)))
+                return []
+            found = self._book.ends(tenant, start, end, edge.relationship_type)
+            words.append((found, gone, edge if isinstance(edge, Edge) else None))
+            ends[start.guid], ends[end.guid] = start, end
+        self._words.append((index, words))
+        return [] if gone else self._missing(tenant, message, ends)
+
+    def _missing(self, tenant: int, message: EdgeMessage, ends: Mapping[UUID, End]) -> list[Place]:
+        found: list[Place] = []
+        for end in ends.values():
+            table = End(end.top, end.name.partition("#")[0], end.top)
+            for each in (table, end) if end.is_field else (end,):
+                if not self._book.exists(tenant, each.guid):
+                    self._book.note(tenant, each.guid)
+                    found.append(Place(tenant, each, message))
+        return found
+
+    def _claimed(self) -> dict[Job, set[UUID]]:
+        """The edges of the jobs that state everything anew."""
+        claimed: dict[Job, set[UUID]] = defaultdict(set)
+        if self._restated:
+            tenants = sorted({tenant for tenant, _ in self._restated})
+            sources = sorted({source for _, source in self._restated})
+            for tenant, source, id in edges.of_jobs(self._conn, tenants, sources):
+                claimed[tenant, source].add(id)
+        return claimed
+
+    def _take(
+        self,
+        tenant: int,
+        message: EdgeMessage,
+        words: Sequence[tuple[Ends, bool, Edge | None]],
+        claimed: dict[Job, set[UUID]],
+        now: datetime,
+    ) -> list[Fact]:
+        facts: list[Fact] = []
+        own = claimed[tenant, message.source] if message.source.startswith(JOB) else set()
+        for ends, gone, edge in words:
+            said = None
+            if not gone and edge is not None:
+                said = stated(edge.process, edge.transformation, edge.masking, edge.properties)
+                own.add(ends.id)
+            facts += take(self._known[tenant, ends.id], _word(message, said), now)
+        if isinstance(message.seen, LineageStated):
+            kept = {ends.id for ends, _, _ in words}
+            for id in sorted(own - kept):
+                facts += take(self._known[tenant, id], _word(message, None), now)
+            own &= kept
+        return facts
+
+
+def _word(message: EdgeMessage, said: dict[str, object] | None) -> Word:
+    return Word(message.source, message.by, message.cause, message.when, said, message.traceparent)
+
+
+def _edges(message: EdgeMessage) -> Iterator[Edge | EdgeGone]:
+    seen = message.seen
+    if isinstance(seen, LineageStated):
+        yield from (edge for edge in seen.edges if edge.relationship_type != CONTAINS)
+    else:
+        yield seen
+
+
+def _unknown(edge: Edge | EdgeGone, at_start: bool) -> str:
+    field, name = ("from_name", edge.from_name) if at_start else ("to_name", edge.to_name)
+    return f"{field}: is an id that no asset has ({name}); give its qualified name"
