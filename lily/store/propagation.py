@@ -40,11 +40,13 @@ UPDATE consumer SET position = %(end)s, at = now()
  WHERE name = %(name)s AND tenant = %(tenant)s AND position = %(start)s
 """
 WHERE = "SELECT position FROM consumer WHERE name = %s AND tenant = %s FOR UPDATE"
-# Ends of implied table edges at columns that came or went; and what a purged root left behind.
+# Column edges at what came or went, or at its columns: they end with it, and the table edges which
+# they imply. And what a purged root left behind.
 AROUND = """
-SELECT up_top, down_top FROM edge
+SELECT upstream, downstream, up_top, down_top FROM edge
  WHERE tenant = %(tenant)s AND level = 'column' AND deleted_by IS NULL
-   AND (upstream = ANY(%(lives)s) OR downstream = ANY(%(lives)s))
+   AND (upstream = ANY(%(lives)s) OR downstream = ANY(%(lives)s)
+     OR up_top = ANY(%(lives)s) OR down_top = ANY(%(lives)s))
 """
 ORPHANS = "SELECT DISTINCT guid FROM propagated WHERE tenant = %s AND root = ANY(%s)"
 ASK = """
@@ -261,7 +263,8 @@ def _scope(
     pairs = {*found.ends, *ends}
     lives = list(found.lives)
     if lives:
-        pairs.update(conn.execute(AROUND, {"tenant": tenant.number, "lives": lives}))
+        for row in conn.execute(AROUND, {"tenant": tenant.number, "lives": lives}):
+            pairs.update((row[:2], row[2:]))
     purged = [guid for guid, fact in found.lives.items() if fact.kind == "AssetPurged"]
     both = {*found.nodes, *lives}
     if purged:

@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 import psycopg
 
+from lily.lineage.labels import CARRIES_NOT
 from lily.lineage.travel import (
     DEEPEST,
     SETS,
@@ -45,8 +46,7 @@ CARRY = Stage(
 )
 EMPTY = "TRUNCATE region, hop, reach, carry"
 
-# What by default carries nothing.
-STILL = ["influences", "references"]
+STILL = sorted(CARRIES_NOT)  # what by default carries nothing
 
 # Everything behind the change, by every edge that anything could take. That a deleted asset lets
 # nothing through is not asked here: a region that is too large is only slower.
@@ -187,7 +187,11 @@ WITH wanted AS (
    WHERE (%(names)s::text[] IS NULL OR coalesce(nullif(p.name, ''), p.field) = ANY(%(names)s))
      AND CASE WHEN p.rule IS NULL THEN %(own)s ELSE {mine} END
      AND EXISTS (SELECT FROM asset a WHERE a.tenant = %(tenant)s AND a.guid = p.guid
-                    AND a.deleted_by IS NULL AND a.archived_at IS NULL)
+                    AND a.deleted_by IS NULL AND a.archived_at IS NULL
+                    AND (a.lane = 'core' OR NOT EXISTS (
+                      SELECT FROM asset t WHERE t.tenant = %(tenant)s AND t.guid = a.parent
+                         AND t.lane = 'core'
+                         AND (t.deleted_by IS NOT NULL OR t.archived_at IS NOT NULL))))
 )
 SELECT coalesce(w.guid, s.guid), coalesce(w.field, s.field), coalesce(w.name, s.name),
        coalesce(w.value, s.value), coalesce(w.root, s.root), coalesce(w.depth, s.depth),

@@ -1,0 +1,213 @@
+"""The facts that propagation has to look at, of all cells at once: a long poll by position."""
+
+import select
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import psycopg
+
+from lily.lineage.stirred import KINDS, Told
+from lily.store.database import Database, bind_many, direct
+from lily.store.propagation import CONSUMER
+
+POLL = 0.25  # a notification is a hint; this is the promise
+AWAY = 1.0
+NEW_TENANTS = 5.0
+PAGE = 2_000  # facts a batch and tenant
+FAR = 200_000  # positions that are skipped before the store is told
+LATE = 30.0  # seconds after which it is told anyway
+
+HEADS = "SELECT tenant, position FROM feed_head WHERE tenant = ANY(%s)"
+PLACES = "SELECT tenant, position FROM consumer WHERE name = %s AND tenant = ANY(%s)"
+# What can stir something. First creations matter with labels, or where rules carry other fields;
+# what propagation itself has told comes by too, and is left out as early as possible.
+FACTS = """
+WITH rule AS (SELECT EXISTS (
+  SELECT FROM propagation_rule r WHERE r.tenant = %(tenant)s AND r.enabled) AS any)
+SELECT f.position, f.kind, f.guid, f.cause, f.payload FROM fact f, rule
+ WHERE f.tenant = %(tenant)s AND f.position > %(after)s AND f.position <= %(upto)s
+   AND f.kind = ANY(%(kinds)s) AND f.payload IS NOT NULL
+   AND CASE f.kind
+     WHEN 'AssetCreated' THEN rule.any OR f.payload LIKE '%%"tags":[%%'
+       OR f.payload LIKE '%%"business_terms":[%%'
+       OR EXISTS (SELECT FROM edge e WHERE e.tenant = f.tenant AND e.upstream = f.guid)
+       OR EXISTS (SELECT FROM edge e WHERE e.tenant = f.tenant AND e.downstream = f.guid)
+     WHEN 'AssetChanged' THEN rule.any OR f.payload LIKE '%%_terms":%%'
+     WHEN 'TagsChanged' THEN f.payload NOT LIKE '%%"propagated":{%%'
+     ELSE true END
+ ORDER BY f.position LIMIT %(limit)s
+"""
+
+Places = dict[str, dict[int, int]]  # cell, tenant, position
+
+
+class _Payload(msgspec.Struct):
+    by: str = ""
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+    traceparent: str = ""
+
+
+class Read(msgspec.Struct, frozen=True):
+    """What stirs something among the facts of a tenant behind `start`, up to `end`."""
+
+    cell: str
+    tenant: int
+    start: int
+    end: int
+    facts: list[Told]
+
+
+_decode = msgspec.json.Decoder(_Payload).decode
+
+
+def read(
+    conn: psycopg.Connection, tenant: int, after: int, upto: int, limit: int = PAGE
+) -> tuple[list[Told], int]:
+    """The next facts that may stir something, and how far that goes."""
+    values = {"tenant": tenant, "after": after, "upto": upto, "kinds": list(KINDS), "limit": limit}
+    rows = conn.execute(FACTS, values).fetchall()
+    facts = [_told(*row) for row in rows]
+    return facts, facts[-1].position if len(facts) == limit else upto
+
+
+def _told(position: int, kind: str, guid: UUID | None, cause: str, payload: str) -> Told:
+    said = _decode(payload)
+    return Told(position, kind, guid, cause, said.by, said.before, said.after, said.traceparent)
+
+
+class FactTail:
+    """Long-polls the feeds of all cells. A cell that cannot be reached is tried again."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connections: dict[str, psycopg.Connection] = {}
+        self._away: dict[str, float] = {}
+        self._tenants: Mapping[str, list[int]] = {}
+        self._looked = float("-inf")
+        self._scanned: dict[int, int] = {}  # nothing between the start and here
+        self._told_at = monotonic()
+
+    def places(self) -> Places:
+        """How far every tenant has come, by the store."""
+        found: Places = {}
+        for cell, tenants in self._by_cell().items():
+            with suppress(psycopg.OperationalError):
+                found[cell] = self._places(cell, tenants)
+        return found
+
+    def read(self, start: Places, seconds: float) -> list[Read]:
+        """What is behind `start`; waits up to `seconds` for something to appear."""
+        end = monotonic() + seconds
+        while True:
+            found = self._sweep(start)
+            if found or monotonic() >= end:
+                return found
+            self._sleep(min(POLL, max(0.0, end - monotonic())))
+
+    def between(self, start: Places, end: Places) -> list[Read]:
+        """Exactly the facts of an earlier read, for Spark to replay."""
+        found = []
+        for cell, tenants in end.items():
+            conn = self._open(cell)
+            for tenant, upto in tenants.items():
+                after = start.get(cell, {}).get(tenant, 0)
+                if upto > after:
+                    with conn.transaction():
+                        bind_many(conn, [tenant])
+                        facts, _ = read(conn, tenant, after, upto, upto - after)
+                    found.append(Read(cell, tenant, after, upto, facts))
+        return found
+
+    def close(self) -> None:
+        for conn in self._connections.values():
+            conn.close()
+
+    def _sweep(self, start: Places) -> list[Read]:
+        found: list[Read] = []
+        for cell, tenants in self._by_cell().items():
+            if self._away.get(cell, 0.0) > monotonic():
+                continue
+            try:
+                found += self._sweep_cell(cell, tenants, start)
+            except psycopg.OperationalError:
+                self._drop(cell)
+        if found or monotonic() - self._told_at > LATE:
+            found += self._skipped(start, {each.tenant for each in found})
+            self._told_at = monotonic()
+        return found
+
+    def _sweep_cell(self, cell: str, tenants: list[int], start: Places) -> list[Read]:
+        conn = self._open(cell)
+        found = []
+        with conn.transaction():
+            bind_many(conn, tenants)
+            for tenant, head in conn.execute(HEADS, [tenants], prepare=True).fetchall():
+                begin = start.get(cell, {}).get(tenant, 0)
+                after = max(begin, self._scanned.get(tenant, 0))
+                if head <= after:
+                    continue
+                facts, end = read(conn, tenant, after, head)
+                self._scanned[tenant] = end
+                if facts or end - begin > FAR:
+                    found.append(Read(cell, tenant, begin, end, facts))
+        return found
+
+    def _skipped(self, start: Places, told: set[int]) -> list[Read]:
+        """Where facts have gone by that stir nothing, the store hears of it sooner or later."""
+        return [
+            Read(cell, tenant, begin, scanned, [])
+            for cell, tenants in self._by_cell().items()
+            for tenant in tenants
+            if tenant not in told
+            and (scanned := self._scanned.get(tenant, 0))
+            > (begin := start.get(cell, {}).get(tenant, 0))
+        ]
+
+    def _places(self, cell: str, tenants: Sequence[int]) -> dict[int, int]:
+        conn = self._open(cell)
+        with conn.transaction():
+            bind_many(conn, tenants)
+            return dict(conn.execute(PLACES, [CONSUMER, list(tenants)]).fetchall())
+
+    def _by_cell(self) -> Mapping[str, list[int]]:
+        if monotonic() - self._looked > NEW_TENANTS:
+            with suppress(Exception):  # home is away for a moment: go on with what is known
+                found: dict[str, list[int]] = {}
+                for tenant in self._database.tenants():
+                    found.setdefault(tenant.cell, []).append(tenant.number)
+                self._tenants = found
+                self._looked = monotonic()
+        return self._tenants
+
+    def _open(self, cell: str) -> psycopg.Connection:
+        conn = self._connections.get(cell)
+        if conn is None or conn.closed:
+            conn = self._connections[cell] = direct(self._database, cell)
+            conn.execute("LISTEN lily_facts")
+        return conn
+
+    def _drop(self, cell: str) -> None:
+        self._away[cell] = monotonic() + AWAY
+        if (conn := self._connections.pop(cell, None)) is not None:
+            conn.close()
+
+    def _sleep(self, seconds: float) -> None:
+        if not self._connections:
+            select.select([], [], [], seconds)
+            return
+        ready, _, _ = select.select(list(self._connections.values()), [], [], seconds)
+        for conn in ready:
+            with suppress(psycopg.OperationalError):
+                for told in conn.notifies(timeout=0):
+                    self._hear(told.payload)
+
+    def _hear(self, payload: str) -> None:
+        """A tenant that nobody has heard of is looked for at once."""
+        number = payload.partition(":")[0]
+        if number.isdigit() and not any(int(number) in each for each in self._tenants.values()):
+            self._looked = float("-inf")
