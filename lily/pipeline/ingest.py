@@ -53,7 +53,7 @@ class Job:
             Span(lane, start, end, rows[-1][2] if rows else None)
             for (_, lane, start, end), rows in stretches.items()
         ]
-        batch = Batch(uuid4(), spans, decoded.incoming, decoded.dead)
+        batch = Batch(uuid4(), spans, decoded.incoming, decoded.dead, decoded.heard)
 
         def raw(incoming: Incoming) -> str:
             return raws[incoming.lane, incoming.offset]

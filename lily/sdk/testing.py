@@ -1,11 +1,23 @@
 """Contract tests for plug-ins: subclass one, say how yours is made, run pytest."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from lily.sdk import AssetGone, AssetSeen, Cursor, Hook, Observation, Reject, Source
+from lily.sdk import (
+    AssetGone,
+    AssetSeen,
+    Cursor,
+    Hook,
+    Observation,
+    PersonLeft,
+    Reject,
+    SignalSeen,
+    Source,
+    Webhook,
+)
+from lily.sdk.webhooks import ARRIVED_AT
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder(Observation).decode
@@ -102,6 +114,72 @@ class SourceContract:
             assert isinstance(cursor, Cursor)
             rest = _stated(self.make().read(cursor))
             assert {**_stated(items[:place]), **rest} == whole, f"{cursor} loses something"
+
+
+class WebhookContract:
+    """What Lily expects of every webhook.
+
+    class TestMine(WebhookContract):
+        def make(self) -> Webhook:
+            return Mine(Mine.Options(...))
+
+        def genuine(self) -> list[tuple[dict[str, str], bytes]]:
+            return [({"x-signature": "..."}, b"...")]
+    """
+
+    signs_body = True  # False for a tool that only sends a secret along
+
+    def make(self) -> Webhook:
+        raise NotImplementedError("say how your webhook is made")
+
+    def genuine(self) -> list[tuple[dict[str, str], bytes]]:
+        """Headers (names in lower case) and bodies of calls that are proven."""
+        raise NotImplementedError("show a call that your tool would make")
+
+    def arrived_at(self) -> int:
+        """When the calls arrive, in Unix seconds."""
+        return 1_700_000_000
+
+    def test_a_genuine_call_says_something_that_can_be_written_and_read_back(self) -> None:
+        for headers, body in self.genuine():
+            for each in self._ask(headers, body):
+                assert isinstance(each, AssetSeen | AssetGone | SignalSeen | PersonLeft), (
+                    f"a webhook says observations and signals, not {type(each).__name__}"
+                )
+                again = msgspec.json.decode(_encode(each), type=type(each))
+                assert again == each, "what it says is not plain JSON"
+
+    def test_the_same_call_says_the_same(self) -> None:
+        for headers, body in self.genuine():
+            first = self._ask(headers, body)
+            assert self._ask(headers, body) == first, "a retry must be known as one: see `key`"
+
+    def test_a_call_without_proof_is_refused(self) -> None:
+        for headers, body in self.genuine():
+            bare = {k: v for k, v in headers.items() if k in ("content-type", "content-length")}
+            assert self._refuses(bare, body), "nothing proves this call, and it was taken"
+
+    def test_a_proof_that_was_cut_or_changed_is_refused(self) -> None:
+        for headers, body in self.genuine():
+            for cut in (lambda text: text[:-1], lambda text: text + "0", lambda _: ""):
+                assert self._refuses({k: cut(v) for k, v in headers.items()}, body)
+
+    def test_a_body_that_was_changed_is_refused(self) -> None:
+        if self.signs_body:
+            for headers, body in self.genuine():
+                changed = bytes([*body[:-2], body[-2] ^ 1, *body[-1:]])
+                assert self._refuses(headers, changed), "the proof is not about the body"
+
+    def _ask(self, headers: Mapping[str, str], body: bytes) -> list[object]:
+        given = {**headers, ARRIVED_AT: str(self.arrived_at())}
+        return list(self.make().receive(given, body))
+
+    def _refuses(self, headers: Mapping[str, str], body: bytes) -> bool:
+        try:
+            self._ask(headers, body)
+        except Reject:
+            return True
+        return False
 
 
 def _stated(items: Iterable[Observation | Cursor]) -> dict[str, bytes]:

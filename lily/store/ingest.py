@@ -20,12 +20,14 @@ from lily.events.facts import Fact
 from lily.events.lanes import lane_of
 from lily.events.observations import AssetSeen
 from lily.lineage.edges import PLACEHOLDER, EdgeMessage
-from lily.store import assets, feed
+from lily.store import assets, feed, other_names, runs
 from lily.store.assets import Key
 from lily.store.copying import Stage, through
 from lily.store.database import bind_many
 from lily.store.definitions import Definitions
 from lily.store.edge_merge import EdgeMerge, Place
+from lily.store.runs import RunMessage
+from lily.store.signals import Heard, hear_all
 from lily.tags.effective import own
 from lily.types import Lane, Tenant
 
@@ -68,7 +70,7 @@ class Incoming(msgspec.Struct):
     tenant: int
     lane: Lane
     offset: int
-    message: Message | EdgeMessage
+    message: Message | EdgeMessage | RunMessage
     raw: str = ""  # only where the merge itself may refuse it
 
 
@@ -99,6 +101,7 @@ class Batch(msgspec.Struct):
     spans: list[Span]
     incoming: list[Incoming]
     dead: list[DeadLetter]
+    heard: list[Heard] = []
 
 
 class Ingest:
@@ -121,13 +124,15 @@ class Ingest:
         Raises Fenced when somebody else moved the position: then this process must stop.
         """
         with conn.transaction():
-            bind_many(
-                conn, sorted({i.tenant for i in batch.incoming} | {d.tenant for d in batch.dead})
-            )
+            everything = (*batch.incoming, *batch.dead, *batch.heard)
+            bind_many(conn, sorted({each.tenant for each in everything}))
             if not _advance(conn, batch):
                 return False
             done = self.merge(conn, batch.incoming, now)
-            _bury(conn, batch.dead + [_letter(*each) for each in done.refused], now)
+            # After the assets: an incident may be about one that came with it.
+            unheard = hear_all(conn, batch.heard, self._tenant, now)
+            refused = [_letter(*each) for each in done.refused]
+            _bury(conn, [*batch.dead, *refused, *map(_unheard, unheard)], now)
             ends = ",".join(f"{span.lane}:{span.end}" for span in batch.spans)
             conn.execute("SELECT pg_notify('lily_applied', %s)", [ends])
         return True
@@ -146,6 +151,7 @@ class Ingest:
         if not incoming:
             return tally
         self.definitions.refresh(conn, sorted({each.tenant for each in incoming}))
+        incoming = self._meant(conn, incoming)
         said = [(i.tenant, i.message) for i in incoming if isinstance(i.message, Message)]
         targets = self._targets(conn, said)
         known = assets.load(conn, _wanted(targets))
@@ -154,7 +160,25 @@ class Ingest:
         if len(said) < len(incoming):
             edges = self._edges(conn, incoming, known, facts, now, tally)
         self._write(conn, known, facts, now, edges)
+        other_names.save(conn, self._id, said)
         return tally
+
+    def _meant(self, conn: psycopg.Connection, incoming: Sequence[Incoming]) -> list[Incoming]:
+        """Instead of events of runs what they make count; and names that are others' as theirs."""
+        plain = [i for i in incoming if not isinstance(i.message, RunMessage)]
+        if len(plain) < len(incoming):
+            events = [(i.tenant, i.message) for i in incoming if isinstance(i.message, RunMessage)]
+            plain += [
+                Incoming(tenant, lane_of(each.seen.qualified_name), each.when[1], each)
+                for tenant, each in runs.take(conn, events)
+            ]
+        meant = other_names.meant(conn, self._id, [(i.tenant, i.message) for i in plain])
+        for each, (_, message) in zip(plain, meant, strict=True):
+            each.message = message
+        return plain
+
+    def _id(self, number: int) -> UUID:
+        return self._tenant(number).id
 
     def _edges(
         self, conn: psycopg.Connection, incoming: Sequence[Incoming], known: dict[Key, Known],
@@ -164,7 +188,7 @@ class Ingest:
         about = [i for i in incoming if isinstance(i.message, EdgeMessage)]
         arrivals = [(i.tenant, i.message) for i in about if isinstance(i.message, EdgeMessage)]
         here = [key for key, each in known.items() if each.asset is not None]
-        merge = EdgeMerge(conn, lambda number: self._tenant(number).id, arrivals, here)
+        merge = EdgeMerge(conn, self._id, arrivals, here)
         places = merge.places()
         if places:
             said = [(place.tenant, _placeholder(place)) for place in places]
@@ -348,6 +372,14 @@ def _bury(conn: psycopg.Connection, dead: Sequence[DeadLetter], now: datetime) -
             [(d.tenant, uuid4(), d.cause, d.lane, d.offset, now, d.stage, d.plugin,
               d.reason[:2000], d.key, d.source, d.raw) for d in dead],
         )  # fmt: skip
+
+
+def _unheard(refused: tuple[Heard, str]) -> DeadLetter:
+    each, reason = refused
+    return DeadLetter(
+        each.tenant, each.cause, "core", each.offset, "merge", reason, each.raw,
+        each.signal.qualified_name, each.source,
+    )  # fmt: skip
 
 
 def write_links(conn: psycopg.Connection, links: Sequence[Link]) -> None:

@@ -65,7 +65,7 @@ class Writer:
             for i, reason in culprits
         ]  # fmt: skip
         good = [i for i in batch.incoming if id(i) not in bad]
-        return Batch(batch.id, batch.spans, good, batch.dead + dead)
+        return Batch(batch.id, batch.spans, good, batch.dead + dead, batch.heard)
 
     def _culprits(self, cell: str, incoming: Sequence[Incoming]) -> list[tuple[Incoming, str]]:
         try:
