@@ -10,6 +10,7 @@ import msgspec
 from lily.assets.claims import Claim, fields
 from lily.assets.model import Propagated, View
 from lily.clock import from_micros
+from lily.lineage.names import VAGUE
 
 Resolve = Callable[[str], UUID]
 Settled = tuple[str, Sequence[str]]
@@ -163,6 +164,9 @@ def _merged(said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         merged.update((k, v) for k, v in source.items() if v is not None and v != [])
         metadata.update(source.get("metadata") or {})
     merged["metadata"] = metadata
+    if merged.get("asset_type") == VAGUE:
+        kinds = (source.get("asset_type") for source in said)
+        merged["asset_type"] = next((kind for kind in kinds if kind and kind != VAGUE), VAGUE)
     return merged
 
 

@@ -13,13 +13,14 @@ import msgspec
 from lily.events.envelope import Envelope
 from lily.events.facts import Fact, FactKind
 from lily.events.lineage import EDGE_OBSERVATIONS
-from lily.events.observations import AssetGone, AssetSeen, Nothing
+from lily.events.observations import AssetGone, AssetSeen, Nothing, RunSeen
 from lily.events.signals import SignalSeen
 
 VERSION = 1
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 OBSERVATIONS: Mapping[str, type] = {
-    kind.__name__: kind for kind in (AssetSeen, AssetGone, *EDGE_OBSERVATIONS, SignalSeen, Nothing)
+    kind.__name__: kind
+    for kind in (AssetSeen, AssetGone, *EDGE_OBSERVATIONS, RunSeen, SignalSeen, Nothing)
 }
 FACTS: tuple[str, ...] = get_args(FactKind)
 

@@ -20,12 +20,14 @@ from lily.events.lineage import (
     EdgeSeen,
     LineageStated,
 )
-from lily.events.observations import AssetSeen, Nothing, Observation
+from lily.events.observations import AssetSeen, Nothing, Observation, RunSeen
 from lily.events.signals import SignalSeen
 from lily.lineage.edges import EdgeMessage
 from lily.lineage.labels import CONTAINS
+from lily.lineage.openlineage import problems as run_problems
 from lily.lineage.rules import problems as edge_problems
 from lily.store.ingest import DeadLetter, Incoming
+from lily.store.runs import RunMessage
 from lily.store.signals import Heard
 from lily.types import Lane
 
@@ -84,6 +86,8 @@ def _decode(cell: str, lane: Lane, row: Row, hooks: Hooks) -> Result:
         if isinstance(seen, LineageStated) or seen.relationship_type != CONTAINS:
             return _edge(envelope, seen, row, lane, dead)
         envelope.observation = _placed(seen)
+    if isinstance(seen, RunSeen):
+        return _run(envelope, seen, row, lane, hooks.get(tenant, ()), dead)
     return _hooked(envelope, row, lane, hooks.get(tenant, ()), dead)
 
 
@@ -96,6 +100,31 @@ def _edge(
         invalid: DeadLetter = dead("validate", f"{wrong[0].field}: {wrong[0].message}")
         return invalid
     message = EdgeMessage(
+        seen, envelope.source, envelope.by, str(envelope.id),
+        when(envelope.observed_at or at, offset), envelope.traceparent,
+    )  # fmt: skip
+    return Incoming(tenant, lane, offset, message, value)
+
+
+def _run(
+    envelope: Envelope, seen: RunSeen, row: Row, lane: Lane, hooks: Sequence[NamedHook], dead: Any
+) -> Incoming | DeadLetter:
+    """Hooks see the assets that an event of a run speaks of, now rather than when they count."""
+    offset, tenant, at, _, value = row
+    kept: list[Observation] = []
+    for each in seen.assets:
+        outcome = run_hooks(hooks, each) if hooks else each
+        if isinstance(outcome, HookFailure):
+            refused: DeadLetter = dead("hook", outcome.reason, outcome.plugin)
+            return refused
+        if outcome is not None:
+            outcome.qualified_name = canonical(outcome.qualified_name)
+            kept.append(outcome)
+    seen.assets = kept
+    if wrong := [*run_problems(seen), *(e for each in kept for e in problems(each))]:
+        invalid: DeadLetter = dead("validate", f"{wrong[0].field}: {wrong[0].message}")
+        return invalid
+    message = RunMessage(
         seen, envelope.source, envelope.by, str(envelope.id),
         when(envelope.observed_at or at, offset), envelope.traceparent,
     )  # fmt: skip
