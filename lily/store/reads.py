@@ -1,7 +1,8 @@
 """Reading by id for many requests at once: what waits goes down as one query per tenant."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
@@ -45,6 +46,8 @@ class Answer(msgspec.Struct):
     dead: dict[str, Refusal] = {}
 
 
+T = TypeVar("T")
+Work = Callable[[psycopg.AsyncConnection], Awaitable[T]]
 _Eyes = tuple[int, str]  # a tenant, and what may be seen of it
 _Waiting = list[tuple[Question, asyncio.Future[Answer]]]
 
@@ -99,13 +102,30 @@ class Reads:
             if not future.done():
                 future.set_result(answer)
 
+    async def run(self, tenant: int, work: Work[T]) -> T:
+        """Other reads, through the same connections and with the same eyes."""
+        eyes = tenant, SIGHT.get()
+
+        async def bound(conn: psycopg.AsyncConnection) -> T:
+            async with conn.pipeline():
+                await conn.execute(BIND, [str(eyes[0]), eyes[1]], prepare=True)
+                return await work(conn)
+
+        try:
+            return await self._connected(bound)
+        except psycopg.Error as cause:
+            raise Unavailable("The database cannot be reached.") from cause
+
     async def _answer(self, eyes: _Eyes, questions: Sequence[Question]) -> Answer:
+        return await self._connected(lambda conn: _read(conn, eyes, questions))
+
+    async def _connected(self, work: Work[T]) -> T:
         """A connection that broke while it lay idle is replaced, once."""
         async with self._slots:
             for last in (False, True):
                 conn = await self._connection()
                 try:
-                    answer = await _read(conn, eyes, questions)
+                    answer = await work(conn)
                 except psycopg.OperationalError:
                     await conn.close()
                     if last:

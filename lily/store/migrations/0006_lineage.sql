@@ -38,6 +38,7 @@ CREATE INDEX edge_downstream ON edge (tenant, downstream, upstream);
 -- A table has hundreds of column edges to few tables: these are read without a look at the rows.
 CREATE INDEX edge_up_top ON edge (tenant, up_top, down_top, type) WHERE level = 'column';
 CREATE INDEX edge_down_top ON edge (tenant, down_top, up_top, type) WHERE level = 'column';
+CREATE INDEX edge_implies ON edge (tenant, implies) WHERE implies IS NOT NULL;
 -- What a job said before is looked up when it says something new.
 CREATE INDEX edge_job ON edge (tenant, source) WHERE source LIKE 'job:%';
 SELECT protect('edge');
