@@ -36,7 +36,8 @@ LOCK = f"{SELECT} WHERE tenant = ANY(%s) AND lane = %s AND guid = ANY(%s) ORDER 
 PEEK = f"{SELECT} WHERE tenant = ANY(%s) AND guid = ANY(%s)"
 _KEPT = ("tenant", "lane", "guid", "qualified_name")
 CHANGED = Stage(
-    "CREATE TEMP TABLE IF NOT EXISTS batch_asset (LIKE lily.asset) ON COMMIT DELETE ROWS",
+    "CREATE TEMP TABLE IF NOT EXISTS batch_asset (LIKE lily.asset)"
+    " WITH (toast_tuple_target = 8160) ON COMMIT DELETE ROWS",
     f"COPY batch_asset ({ALL}) FROM STDIN",
     f"INSERT INTO asset ({ALL}) SELECT {ALL} FROM batch_asset"
     " ON CONFLICT (tenant, guid, lane) DO UPDATE SET "
@@ -44,7 +45,8 @@ CHANGED = Stage(
     "TRUNCATE batch_asset",
 )
 NEW = Stage(
-    "CREATE TEMP TABLE IF NOT EXISTS batch_new (LIKE lily.asset) ON COMMIT DELETE ROWS",
+    "CREATE TEMP TABLE IF NOT EXISTS batch_new (LIKE lily.asset)"
+    " WITH (toast_tuple_target = 8160) ON COMMIT DELETE ROWS",
     f"COPY batch_new ({ALL}) FROM STDIN",
     f"INSERT INTO asset ({ALL}) SELECT {ALL} FROM batch_new",
     "TRUNCATE batch_new",

@@ -37,7 +37,8 @@ ADVANCE = (
 )
 WHERE = "SELECT position, batch FROM applied WHERE lane = %s AND part = %s"
 LINKS = Stage(
-    "CREATE TEMP TABLE IF NOT EXISTS batch_fact (LIKE lily.fact) ON COMMIT DELETE ROWS",
+    "CREATE TEMP TABLE IF NOT EXISTS batch_fact (LIKE lily.fact)"
+    " WITH (toast_tuple_target = 8160) ON COMMIT DELETE ROWS",
     f"COPY batch_fact ({feed.COLUMNS}) FROM STDIN",
     f"INSERT INTO fact ({feed.COLUMNS}) SELECT {feed.COLUMNS} FROM batch_fact",
     "TRUNCATE batch_fact",
