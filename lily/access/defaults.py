@@ -11,11 +11,15 @@ _EVERYONE = (Subject("everyone"),)
 
 
 def default_policies(tenant: UUID) -> list[Policy]:
-    """Everybody reads, editors write, stewards delete; what is personal is masked."""
+    """Everybody reads (stewards even if others do not), editors write, stewards delete; what is personal is masked."""
     return [
         Policy(
             id=_id(tenant, "read"), name="Everybody reads", effect="allow", action="READ",
             subjects=_EVERYONE, resource=_EVERYTHING,
+        ),
+        Policy(
+            id=_id(tenant, "stewards read"), name="Stewards read", effect="allow", action="READ",
+            subjects=_roles("steward", "admin"), resource=_EVERYTHING,
         ),
         Policy(
             id=_id(tenant, "write"), name="Editors write", effect="allow", action="WRITE",

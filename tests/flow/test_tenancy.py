@@ -90,6 +90,10 @@ def settle(who: Person) -> Estate:
     job = post(who, "/metadata/bulk", [{"asset_id": f"{canary} of a file"}], 202)
     token = post(who, "/tokens", {"name": login})
     post(who, "/metadata", {"qualified_name": f"bad/{canary}", "tags": ["tmp"]}, 422)
+    scraper = {"scraper_group": canary, "allowed_columns": [canary]}
+    policy = {"name": canary, "effect": "deny", "resource": {"tag": f"{canary} never"}}
+    for circle in ("/groups", "/roles"):
+        post(who, circle, {"name": canary, "members": [canary]})
     letters = who.client.get("/api/v1/dead-letters", headers=who.headers).json()["items"]
     ids = {
         **made,
@@ -102,6 +106,8 @@ def settle(who: Person) -> Estate:
         "crawl": crawl["id"],
         "job": job["job_id"],
         "tenant": who.tenant.name,
+        "policy": post(who, "/policies", policy)["policy_id"],
+        "scraper": post(who, "/scraper-policies", scraper)["policy_id"],
     }
     return Estate(who, canary, login, ids, token["token"])
 

@@ -1,4 +1,4 @@
--- Who may do what with which data. Five policies that every tenant begins with are no rows: they
+-- Who may do what with which data. The policies that every tenant begins with are no rows: they
 -- are built in (lily/access/defaults.py), and a row with the id of one stands in its place.
 
 SET LOCAL search_path = lily;
