@@ -39,7 +39,8 @@ MOVE = """
 UPDATE consumer SET position = %(end)s, at = now()
  WHERE name = %(name)s AND tenant = %(tenant)s AND position = %(start)s
 """
-WHERE = "SELECT position FROM consumer WHERE name = %s AND tenant = %s FOR UPDATE"
+STANDS = "SELECT position FROM consumer WHERE name = %s AND tenant = %s"
+WHERE = f"{STANDS} FOR UPDATE"
 # Column edges at what came or went, or at its columns: they end with it, and the table edges which
 # they imply. And what a purged root left behind.
 AROUND = """
@@ -79,6 +80,7 @@ class Propagator:
         self.stop = stop
         self.small = small
         self.changed = 0
+        self.positions: dict[int, int] = {}  # that this process has set
         self._definitions = Definitions()
         self._connections: dict[str, psycopg.Connection] = {}
         self._watchers: list[Callable[[Tenant, frozenset[UUID] | None], None]] = []
@@ -106,6 +108,7 @@ class Propagator:
             found = stirred(stretch.facts)
             if not found.is_calm:
                 self._settle(conn, stretch, found)
+            self.positions[tenant.number] = stretch.end
         PROPAGATION_SECONDS.observe(monotonic() - began)
         return True
 
@@ -197,8 +200,14 @@ def connect(database: Database, cell: str) -> psycopg.Connection:
     return conn
 
 
+def standing(conn: psycopg.Connection, tenant: int) -> int:
+    """How far facts were handled."""
+    row = conn.execute(STANDS, [CONSUMER, tenant]).fetchone()
+    return row[0] if row else 0
+
+
 def position(conn: psycopg.Connection, tenant: int) -> int:
-    """How far facts were handled; the tenant's other writers of propagation wait from here on."""
+    """The same; the tenant's other writers of propagation wait from here on."""
     row = conn.execute(WHERE, [CONSUMER, tenant]).fetchone()
     return row[0] if row else 0
 

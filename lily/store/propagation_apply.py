@@ -104,7 +104,7 @@ def apply(
     context: Context,
     more: Callable[[], Sequence[Fact]] = list,
 ) -> int:
-    """Make it so; `conn` sees this tenant alone. Returns how many assets show something new.
+    """Make it so, once a transaction, which sees this tenant alone; how many show something new.
 
     `more` tells what else the transaction did; it is asked when the feed is about to be written.
     """
@@ -148,8 +148,6 @@ def _lock(conn: psycopg.Connection, tenant: int, guids: Collection[UUID]) -> lis
 def _store(conn: psycopg.Connection, tenant: int, differences: Sequence[Difference]) -> None:
     if not differences:
         return
-    conn.execute(STEP.make)
-    conn.execute(STEP.empty)
     text = Stage(STEP.make, STEP.fill, "SELECT 1", "SELECT 1")  # all of it stays until it is used
     through(conn, text, differences, msgspec.structs.astuple)
     conn.execute(STEP.use)
@@ -262,8 +260,6 @@ def _write(
     places = {link.guid: link.position for link in links if link.guid is not None}
     told = {fact.guid: fact.cause for fact in facts if fact.guid is not None}
     if changed:
-        conn.execute(SHOWN.make)
-        conn.execute(SHOWN.empty)
         through(conn, SHOWN, changed, lambda each: _shown(each, places, now))
     if folded:
         whole = [known.asset for known in folded if known.asset is not None]

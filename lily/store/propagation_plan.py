@@ -44,7 +44,7 @@ CARRY = Stage(
     "SELECT 1",
     "TRUNCATE carry",
 )
-EMPTY = "TRUNCATE region, hop, reach, carry"
+EMPTY = ("DELETE FROM region", "DELETE FROM hop", "DELETE FROM reach", "DELETE FROM carry")
 
 STILL = sorted(CARRIES_NOT)  # what by default carries nothing
 
@@ -268,7 +268,7 @@ def plan(
 ) -> Plan:
     """Compare what should be with what is, in this transaction. Raises TooLarge beyond `most`."""
     others = sorted({c.rule for c in of_direction(found, "upstream") if c.rule}, key=str)
-    for statement in TABLES:
+    for statement in (*TABLES, CARRY.make):
         conn.execute(statement)
     whole = Plan([])
     guids: set[UUID] = set()
@@ -276,6 +276,9 @@ def plan(
         carriers = in_scope(of_direction(found, direction), scope.names)
         if direction == "upstream" and not others:
             continue
+        if direction == "upstream":
+            for statement in EMPTY:
+                conn.execute(statement)
         made = _Way(conn, tenant, scope, direction, carriers, others).plan(own_values, most)
         whole.differences += made.differences
         whole.size += made.size
@@ -312,8 +315,6 @@ class _Way:
         }
 
     def plan(self, own_values: OwnValues, most: int | None) -> Plan:
-        self._conn.execute(CARRY.make)
-        self._conn.execute(EMPTY)
         size = self._run(WHOLE if self._scope.whole else REGION, most=most and most + 1)
         if most is not None and size > most:
             raise TooLarge

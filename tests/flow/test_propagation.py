@@ -44,7 +44,7 @@ def test_a_tag_reaches_everything_behind_its_root_and_leaves_it_again(graph: Gra
     assert read(graph.core, graph.tenant, "c").version == 3
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_changes_always_end_where_a_computation_from_scratch_does(
     graph: Graph, seed: int
 ) -> None:
@@ -53,7 +53,7 @@ def test_random_changes_always_end_where_a_computation_from_scratch_does(
     graph.asset(*names)
     for _ in range(12):
         _connect(graph, dice, names)
-    for step in range(70):
+    for step in range(200 if seed == 0 else 40):
         _change(graph, dice, names)
         graph.settle()
         assert graph.arrived() == graph.expected(), step
