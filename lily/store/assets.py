@@ -130,6 +130,14 @@ def peek(conn: psycopg.Connection, wanted: Mapping[Key, tuple[Lane, str]]) -> di
     return known
 
 
+def known(conn: psycopg.Connection, asset: Asset) -> Known:
+    """Everything that is stored of an asset which was read without a lock."""
+    key = (asset.tenant, asset.guid)
+    found = {key: Known(asset.tenant, asset.guid, asset.qualified_name, asset)}
+    _load_layers(conn, [asset.tenant], found)
+    return found[key]
+
+
 def _load_layers(
     conn: psycopg.Connection, tenants: Sequence[int], known: Mapping[Key, Known]
 ) -> None:
