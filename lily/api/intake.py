@@ -1,7 +1,7 @@
 """Observations from HTTP: into the log, and back out once the pipeline has applied them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
@@ -16,7 +16,7 @@ from lily.events.envelope import Envelope
 from lily.events.observations import AssetSeen
 from lily.log.postgres import Record, record_of
 from lily.store.reads import Answer, Question
-from lily.types import Caller
+from lily.types import Caller, Lane
 from lily.wiring import Hot, Services
 
 Status = Literal["created", "updated", "unchanged", "rejected", "accepted"]
@@ -67,7 +67,8 @@ async def submit(
     for item, offset in zip(items, offsets, strict=True):
         item.offset = offset
     answer = None
-    if wait and await _reached(hot, items, services.core.settings.wait_limit):
+    places = [(item.record.lane, item.offset) for item in items]
+    if wait and await reached(hot, places, services.core.settings.wait_limit):
         answer = await hot.reads.ask(
             caller.tenant.number,
             Question([i.guid for i in items], _own_ids(items), [str(i.envelope.id) for i in items]),
@@ -120,10 +121,11 @@ def _refuse_doubles(made: Sequence[Item | Outcome]) -> None:
             )
 
 
-async def _reached(hot: Hot, items: Sequence[Item], seconds: float) -> bool:
-    last: dict[Any, int] = {}
-    for item in items:
-        last[item.record.lane] = max(item.offset, last.get(item.record.lane, 0))
+async def reached(hot: Hot, places: Iterable[tuple[Lane, int]], seconds: float) -> bool:
+    """Whether the pipeline has applied all these offsets, within so many seconds."""
+    last: dict[Lane, int] = {}
+    for lane, offset in places:
+        last[lane] = max(offset, last.get(lane, 0))
     try:
         async with asyncio.timeout(seconds):
             for lane, offset in last.items():
@@ -148,7 +150,7 @@ def _outcome(item: Item, answer: Answer | None) -> Outcome:
         return Outcome("accepted", cause, item.guid)
     if (refused := answer.dead.get(cause)) is not None:
         return Outcome(
-            "rejected", cause, item.guid, errors=[_refusal(refused.plugin, refused.reason)]
+            "rejected", cause, item.guid, errors=[refusal(refused.plugin, refused.reason)]
         )
     asset = answer.assets.get(item.guid)
     if asset is None and (aliased := answer.aliases.get(item.record.key)) is not None:
@@ -160,7 +162,7 @@ def _outcome(item: Item, answer: Answer | None) -> Outcome:
     return Outcome(status, cause, item.guid, asset, shadowed=_shadowed(item, asset))
 
 
-def _refusal(plugin: str, reason: str) -> FieldError:
+def refusal(plugin: str, reason: str) -> FieldError:
     field, mark, message = reason.partition(": ")
     if plugin:
         return FieldError("", f"refused by hook {plugin}: {reason}")

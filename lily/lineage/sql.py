@@ -5,7 +5,7 @@ Direct lineage (`derived`) and what only chooses or arranges rows (`influences`)
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import sqlglot
 from sqlglot import exp
@@ -16,6 +16,9 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import build_scope
 from sqlglot.schema import MappingSchema
 
+from lily.events.lineage import Edge
+from lily.lineage.labels import DEFAULT, INFLUENCES
+from lily.lineage.names import column
 from lily.lineage.sql_expressions import relation_of
 from lily.lineage.sql_model import (
     ColumnsOf,
@@ -78,6 +81,43 @@ def of_script(
             made[lineage.target] = lineage.columns
         found.append(lineage)
     return found
+
+
+NameOf = Callable[[Relation], str]
+
+
+def edges(lineage: SqlLineage, target: str, name_of: NameOf, process: str | None) -> list[Edge]:
+    """What a statement says as edges into `target`, a qualified name.
+
+    Direct ones are `derived-from`; columns that only choose or arrange rows are `influences`, into
+    the column or the table they bear on. What a table takes from itself is left out.
+    """
+    found = []
+    for each in lineage.derived:
+        found.append(
+            Edge(
+                from_name=column(name_of(each.origin.relation), each.origin.column),
+                to_name=column(target, each.column),
+                relationship_type=DEFAULT,
+                process=process,
+                transformation=each.transformation,
+            )
+        )
+    for table in lineage.tables:
+        found.append(Edge(from_name=name_of(table), to_name=target, process=process))
+    for bears in lineage.influences:
+        if (top := name_of(bears.origin.relation)) == target:
+            continue
+        found.append(
+            Edge(
+                from_name=column(top, bears.origin.column),
+                to_name=target if bears.column is None else column(target, bears.column),
+                relationship_type=INFLUENCES,
+                process=process,
+                properties={"why": list(bears.why)},
+            )
+        )
+    return [edge for edge in found if edge.from_name != edge.to_name]
 
 
 def _parsed(sql: str, dialect: str) -> list[exp.Expr]:

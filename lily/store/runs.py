@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from lily.assets.change import Message
 from lily.assets.claims import When
+from lily.assets.names import guid_of
 from lily.clock import from_micros
 from lily.errors import NotFound
 from lily.events.lineage import LineageStated
@@ -18,7 +19,8 @@ from lily.events.observations import RunSeen
 from lily.lineage.edges import EdgeMessage
 from lily.lineage.names import job as job_name
 from lily.lineage.openlineage_runs import Held, Part, Told, hold, lineage, tell
-from lily.store.database import Unit
+from lily.store import assets
+from lily.store.database import SIGHT, Unit
 
 LOCK = (
     "SELECT tenant, id, said FROM run WHERE tenant = ANY(%s) AND id = ANY(%s)"
@@ -106,9 +108,30 @@ def take(conn: psycopg.Connection, events: Sequence[tuple[int, RunMessage]]) -> 
 
 def get(unit: Unit, id: UUID) -> Run:
     row = unit.conn.execute(GET, [unit.tenant.number, id]).fetchone()
-    if row is None:
+    found = visible(unit, [Run(*row)]) if row is not None else []
+    if not found:
         raise NotFound("run", id)
-    return Run(*row)
+    return found[0]
+
+
+def visible(unit: Unit, found: Sequence[Run]) -> list[Run]:
+    """What the caller may see: runs of jobs, and of those the datasets, that are not hidden."""
+    if not SIGHT.get():
+        return list(found)
+    named = {job_name(run.job_namespace, run.job_name) for run in found}
+    named |= {each["qualified_name"] for run in found for each in (*run.inputs, *run.outputs)}
+    guids = {guid_of(unit.tenant.id, name): name for name in named}
+    seen = assets.names(unit.conn, [unit.tenant.number], list(guids))
+    names = {guids[guid] for guid in seen}
+    return [
+        msgspec.structs.replace(
+            run,
+            inputs=[each for each in run.inputs if each["qualified_name"] in names],
+            outputs=[each for each in run.outputs if each["qualified_name"] in names],
+        )
+        for run in found
+        if job_name(run.job_namespace, run.job_name) in names
+    ]
 
 
 def page(
