@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lily.wiring import Core
 
-Stage = Literal["ingest", "bulk", "bulk-work"]
+Stage = Literal["ingest", "propagate", "bulk", "bulk-work"]
 NICENESS = 19
 POLL = 0.5
 PATIENCE = 20.0
@@ -25,8 +25,9 @@ def pipeline(
     stage: Annotated[
         Stage,
         typer.Option(
-            help="`ingest` applies the log; `bulk` waits for files and starts Spark for them;"
-            " `bulk-work` loads the files that wait and ends."
+            help="`ingest` applies the log, and propagates where nobody else does; `propagate` does"
+            " only that; `bulk` waits for files and starts Spark for them; `bulk-work` loads the"
+            " files that wait and ends."
         ),
     ] = "ingest",
     home: options.Home = None,
@@ -44,6 +45,10 @@ def pipeline(
             from lily.pipeline.main import run
 
             run(core, stop)
+        elif stage == "propagate":
+            from lily.pipeline import propagate
+
+            propagate.run(core, stop)
         elif stage == "bulk":
             os.nice(NICENESS)
             attend(core, stop, settings.home)

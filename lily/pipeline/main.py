@@ -1,13 +1,10 @@
 """`lily pipeline`: the Spark application, from lease to graceful stop."""
 
-import shutil
 from contextlib import suppress
-from pathlib import Path
 from threading import Event
 from time import monotonic
 from uuid import uuid4
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lily.errors import Fenced, Unavailable
@@ -16,7 +13,8 @@ from lily.events.observations import Nothing
 from lily.log import postgres as log
 from lily.pipeline import lake
 from lily.pipeline.ingest import Job
-from lily.pipeline.session import session
+from lily.pipeline.propagate import Attached
+from lily.pipeline.session import check, fresh_checkpoint, session
 from lily.pipeline.source import LogSource
 from lily.store import positions
 from lily.store.lag import lag
@@ -65,43 +63,42 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
     spark = session(core.settings.spark, core.settings.spark_memory, scratch, "lily-ingest")
     job = Job(core, stop)
     stage = lake.LakeStage(core, stop)
+    queries: list[StreamingQuery] = []
+    propagation = Attached(core, stop, queries)
     try:
         spark.dataSource.register(LogSource)
         frame = spark.readStream.format(LogSource.name()).option("settings", str(settings)).load()
         query = (
             frame.writeStream.foreachBatch(job.apply)
-            .option("checkpointLocation", str(_fresh_checkpoint(home / "checkpoints" / DUTY)))
+            .option("checkpointLocation", str(fresh_checkpoint(home / "checkpoints" / DUTY)))
             .start()
         )
         me.say(state="warming")
         warmed = _warm_up(core, query, stop)
         me.say(warm=True, state="active")
         logger(__name__).info("pipeline is warm", seconds=round(warmed, 1))
-        queries = [query]
+        queries.append(query)
+        propagation.start(spark, settings)
         if core.settings.lake != "off":
             queries.append(
-                lake.start(spark, stage, _fresh_checkpoint(home / "checkpoints" / "lake"))
+                lake.start(spark, stage, fresh_checkpoint(home / "checkpoints" / "lake"))
             )
         _follow(queries, job, core, stop, me)
         _finish(query, job)
+        propagation.finish()
         stage.finish(LAKE_LIMIT)
     finally:
         stage.close()
+        propagation.close()
         job.close()
         spark.stop()
-
-
-def _fresh_checkpoint(folder: Path) -> Path:
-    """A new one each start: where to go on is in the store, together with the rows."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return folder / uuid4().hex
 
 
 def _warm_up(core: Core, query: StreamingQuery, stop: Event) -> float:
     """Send observations that say nothing until batches are quick: the first ones never are."""
     began, quick = monotonic(), 0
     while quick < WARM_IN_A_ROW and monotonic() - began < WARM_LIMIT and not stop.is_set():
-        _check(query)
+        check(query)
         sent = monotonic()
         envelope = Envelope(id=uuid4(), tenant=0, source="lily", by="lily", observation=Nothing())
         with core.database.cell("home") as conn:
@@ -121,7 +118,7 @@ def _follow(queries: list[StreamingQuery], job: Job, core: Core, stop: Event, me
     beat = 0
     while not stop.wait(BEAT):
         for query in queries:
-            _check(query)
+            check(query)
         me.say(events=job.events, dead=job.dead, batch_seconds=round(job.seconds, 4))
         if beat % LAG_EVERY == 0:
             with suppress(Unavailable):
@@ -139,16 +136,6 @@ def _lag(core: Core) -> dict[str, float]:
 
     core.database.each_cell(look)
     return waiting
-
-
-def _check(query: StreamingQuery) -> None:
-    """A query that ended takes the process with it; the supervisor starts a new one."""
-    if query.isActive:
-        return
-    cause = query.exception()
-    if cause is not None and "Fenced" in str(cause):
-        raise Fenced("another pipeline has moved the position; starting over behind it")
-    raise cause or StreamingQueryException("the query ended by itself")
 
 
 def _finish(query: StreamingQuery, job: Job) -> None:

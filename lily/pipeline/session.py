@@ -2,10 +2,16 @@
 
 import logging
 import os
+import shutil
 import sys
 from pathlib import Path
+from uuid import uuid4
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from lily.errors import Fenced
 
 CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -47,6 +53,22 @@ def session(
     for name, value in options.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def fresh_checkpoint(folder: Path) -> Path:
+    """A new one each start: where to go on is in the store, together with the rows."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return folder / uuid4().hex
+
+
+def check(query: StreamingQuery) -> None:
+    """A query that ended takes the process with it; the supervisor starts a new one."""
+    if query.isActive:
+        return
+    cause = query.exception()
+    if cause is not None and "Fenced" in str(cause):
+        raise Fenced("another pipeline has moved the position; starting over behind it")
+    raise cause or StreamingQueryException("the query ended by itself")
 
 
 def _java(scratch: Path) -> str:

@@ -288,7 +288,8 @@ class TaskLoop:
     def finish(self, seconds: float) -> None:
         """Let the chunk under way be committed, and begin no other."""
         self._stop.set()
-        self._thread.join(seconds)
+        if self._thread.is_alive():
+            self._thread.join(seconds)
 
     def _run(self) -> None:
         while not self._stop.is_set() and not self._propagator.stop.is_set():
