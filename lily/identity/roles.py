@@ -10,7 +10,11 @@ Scope = Literal[
     "assets:delete",
     "assets:purge",
     "tags:manage",
+    "lineage:read",
+    "lineage:write",
     "feed:read",
+    "notices:own",
+    "subscriptions:manage",
     "audit:read",
     "dead:read",
     "dead:replay",
@@ -29,9 +33,16 @@ Role = Literal["admin", "steward", "editor", "viewer", "ingester"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 PLATFORM: frozenset[Scope] = frozenset({"tenants:manage"})
 
-_VIEWER: frozenset[Scope] = frozenset({"assets:read", "feed:read", "tokens:own"})
-_INGESTER: frozenset[Scope] = frozenset({"assets:ingest", "tokens:own"})
-_EDITOR: frozenset[Scope] = _VIEWER | {"assets:ingest", "assets:edit"}
+_VIEWER: frozenset[Scope] = frozenset(
+    {"assets:read", "lineage:read", "feed:read", "notices:own", "tokens:own"}
+)
+_INGESTER: frozenset[Scope] = frozenset({"assets:ingest", "lineage:write", "tokens:own"})
+_EDITOR: frozenset[Scope] = _VIEWER | {
+    "assets:ingest",
+    "assets:edit",
+    "lineage:write",
+    "subscriptions:manage",
+}
 _STEWARD: frozenset[Scope] = _EDITOR | {
     "assets:delete",
     "tags:manage",

@@ -86,8 +86,6 @@ def test_a_walk_equals_the_reference(
     assert {(ids[e.upstream], ids[e.downstream]) for e in whole.edges} == lines
     order = [(n.depth, n.guid) for n in whole.nodes]
     assert order == sorted(order)
-        (n.depth, n.guid) for n in whole.nodes
-    )
     # Page by page it is the same graph, each node and edge once.
     some, pages = page(core, tenant, root, limit=size, **asked), []
     while True:

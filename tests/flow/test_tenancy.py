@@ -68,6 +68,8 @@ def settle(who: Person) -> Estate:
     }
     table = post(who, "/metadata", asset, once=canary)
     post(who, "/metadata", {"qualified_name": f"warehouse/{canary}#{canary}"})
+    joined = {"from_asset_id": canary, "to_asset_id": f"warehouse/{canary} copy"}
+    edge = post(who, "/metadata/lineage", {**joined, "process": canary})
     user = {"username": login, "password": PASSWORD, "role": "viewer"}
     hook = {
         "name": canary,
@@ -99,6 +101,7 @@ def settle(who: Person) -> Estate:
         **made,
         "guid": table["guid"],
         "alias": canary,
+        "edge": edge["edge_id"],
         "qualified_name": f"warehouse/{canary}",
         "username": login,
         "token": token["id"],
@@ -244,7 +247,8 @@ def test_no_list_count_search_or_feed_holds_anything_of_others(world: World) -> 
     described = who.client.get("/openapi.json").json()
     lists = [path for path, methods in described["paths"].items() if "get" in methods]
     own = ["/api/v1/metadata/own/children", "/api/v1/metadata/own/history",
-           "/api/v1/metadata/own/sources", "/api/v1/metadata/audit/own"]  # fmt: skip
+           "/api/v1/metadata/own/sources", "/api/v1/metadata/audit/own",
+           "/api/v1/metadata/lineage/own", "/api/v1/metadata/lineage/own/impact"]  # fmt: skip
     asked = 0
     for path in [*own, *(path for path in lists if "{" not in path)]:
         for query in ("", "?limit=200", "?limit=200&deleted=any"):
