@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -11,9 +12,13 @@ from starlette.routing import Route
 from lily.api.deps import decoded, guarded, services_of
 from lily.api.intake import Outcome, submit
 from lily.api.operations import INGEST, READ
-from lily.assets.model import Asset, public
+from lily.assets.model import INCIDENTS, Asset, public
 from lily.assets.names import candidates
 from lily.errors import Invalid, NotFound, TooLarge, Unreadable
+from lily.incidents.model import Incident, suffering
+from lily.notify import documents
+from lily.store import deliveries
+from lily.store.incidents import open_incidents
 from lily.store.reads import Question
 from lily.types import Caller
 from lily.wiring import Services
@@ -44,8 +49,29 @@ async def read(request: Request, caller: Caller) -> Response:
         given = decoded(request.path_params["id"])
     except ValueError:
         raise NotFound("asset", request.path_params["id"]) from None
-    asset = await find(services_of(request), caller, given)
-    return shown(asset, caller)
+    services = services_of(request)
+    asset = await find(services, caller, given)
+    more = await _suffering(services, caller, asset) if asset.layers & INCIDENTS else {}
+    if asset.details and (names := documents.ids(asset.details)):
+        more["details"] = await run_in_threadpool(_told, services, caller, asset, names)
+    return shown(asset, caller, **more)
+
+
+def _told(services: Services, caller: Caller, asset: Asset, names: list[str]) -> dict[str, Any]:
+    """The details with what became of the notifications that a document asked for."""
+    with services.core.database.unit(caller.tenant) as unit:
+        known = deliveries.statuses(unit, names)
+    return documents.overlaid(asset.details or {}, known)
+
+
+async def _suffering(services: Services, caller: Caller, asset: Asset) -> dict[str, Any]:
+    """The open incidents of an asset that has some."""
+    hot = await services.hot(caller.tenant.cell)
+
+    async def look(conn: Any) -> list[Incident]:
+        return await open_incidents(conn, caller.tenant.number, asset.guid)
+
+    return suffering(await hot.reads.run(caller.tenant.number, look))
 
 
 async def find(services: Services, caller: Caller, given: str) -> Asset:

@@ -1,6 +1,6 @@
 """An incident: something is wrong with an asset, somebody said so, and it takes its course."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, get_args
 from uuid import UUID
@@ -95,6 +95,16 @@ def public(incident: Incident, asset_id: str | None = None) -> dict[str, Any]:
 def health(severities: Iterable[str]) -> str:
     """In one word: how an asset is that has open incidents of these severities."""
     return "failing" if {"critical", "high"} & set(severities) else "degraded"
+
+
+def suffering(incidents: Sequence[Incident]) -> dict[str, Any]:
+    """What an asset shows of its open incidents; nothing where there are none."""
+    if not incidents:
+        return {}
+    return {
+        "incidents": [brief(each) for each in incidents],
+        "health": health(each.severity for each in incidents),
+    }
 
 
 def told(incident: Incident, via: str, comment: str = "") -> dict[str, Any]:

@@ -125,8 +125,8 @@ class Ingest:
         Raises Fenced when somebody else moved the position: then this process must stop.
         """
         with conn.transaction():
-            everything = (*batch.incoming, *batch.dead, *batch.heard)
-            bind_many(conn, sorted({each.tenant for each in everything}))
+            tenants = {i.tenant for i in batch.incoming} | {d.tenant for d in batch.dead}
+            bind_many(conn, sorted(tenants | {h.tenant for h in batch.heard}))
             if not _advance(conn, batch):
                 return False
             done = self.merge(conn, batch.incoming, now)

@@ -20,6 +20,7 @@ from lily.store.database import Unit
 from lily.store.incidents import Who
 from lily.types import Tenant
 
+END = 2**62
 MOST = 500  # assets that have the words of a name; more than that is no help
 
 FIRST_TIME = "INSERT INTO signal_key (tenant, key, at) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
@@ -51,7 +52,11 @@ OPEN_RULE = (
 )
 PARKED = (
     f"{incidents.SELECT} WHERE tenant = %s AND guid IS NULL AND state <> 'resolved'"
-    " AND number > %s ORDER BY number LIMIT %s FOR UPDATE SKIP LOCKED"
+    " AND number < %s ORDER BY number DESC LIMIT %s FOR UPDATE SKIP LOCKED"
+)
+WAITING = (
+    "SELECT h.tenant, h.position FROM feed_head h WHERE h.tenant = ANY(%s) AND EXISTS ("
+    " SELECT FROM incident i WHERE i.tenant = h.tenant AND i.state <> 'resolved')"
 )
 REVIVED = (
     "SELECT DISTINCT i.guid FROM incident i JOIN asset a ON a.tenant = i.tenant AND a.guid = i.guid"
@@ -116,9 +121,9 @@ def place(unit: Unit, called: Sequence[str]) -> list[Candidate]:
     return []
 
 
-def adopt(unit: Unit, now: datetime, after: int = 0, limit: int = 100) -> int | None:
-    """Attach parked incidents whose asset has appeared; where to go on, None at the end."""
-    rows = unit.conn.execute(PARKED, [unit.tenant.number, after, limit]).fetchall()
+def adopt(unit: Unit, now: datetime, before: int = END, limit: int = 100) -> int | None:
+    """Attach parked incidents whose asset has appeared, the newest first; where to go on."""
+    rows = unit.conn.execute(PARKED, [unit.tenant.number, before, limit]).fetchall()
     for row in rows:
         incident = incidents.read(row)
         guid = _by_rule(unit, incident.source, incident.rule)
@@ -128,6 +133,12 @@ def adopt(unit: Unit, now: datetime, after: int = 0, limit: int = 100) -> int | 
             stays, fact = incidents.attach(unit, incident, found[0], who)
             incidents.settle(unit, [stays], [fact])
     return incidents.read(rows[-1]).number if len(rows) == limit else None
+
+
+def waiting(conn: psycopg.Connection, tenants: Sequence[int]) -> list[tuple[int, int]]:
+    """The tenants that have open incidents to place or to mark, each with its feed's head."""
+    rows = conn.execute(WAITING, [list(tenants)]).fetchall()
+    return [(tenant, position) for tenant, position in rows]
 
 
 def revive(unit: Unit) -> None:

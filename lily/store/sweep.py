@@ -1,4 +1,5 @@
-"""Takes away what is over: revocations, tokens, failed logins, remembered answers."""
+"""Takes away what is over: revocations, tokens, failed logins, remembered answers and
+signals."""
 
 from lily.store.attempts import NOWHERE
 from lily.store.database import HOME, Database
@@ -8,7 +9,10 @@ HOME_STEPS = (
     "DELETE FROM login_failure WHERE at < now() - interval '1 day'",
     "DELETE FROM token WHERE expires_at < now() - interval '1 day'",
 )
-CELL_STEP = "DELETE FROM idempotency WHERE at < now() - interval '1 day'"
+CELL_STEPS = (
+    "DELETE FROM idempotency WHERE at < now() - interval '1 day'",
+    "DELETE FROM signal_key WHERE at < now() - interval '90 days'",
+)
 
 
 def sweep(database: Database) -> int:
@@ -20,5 +24,5 @@ def sweep(database: Database) -> int:
     for cell in database.cells():
         inside = [tenant.number for tenant in tenants if tenant.cell == cell]
         with database.cell(cell, inside) as conn:
-            gone += conn.execute(CELL_STEP).rowcount
+            gone += sum(conn.execute(step).rowcount for step in CELL_STEPS)
     return gone

@@ -6,7 +6,18 @@ from threading import Event, Thread
 from lily.store.presence import Presence, presence
 from lily.telemetry import LOOP_FAILURES, logger
 from lily.wiring import Core
-from lily.workers import capture, cascade, crawl, lag, retention, trim
+from lily.workers import (
+    adopt,
+    capture,
+    cascade,
+    crawl,
+    deliver,
+    lag,
+    match,
+    retention,
+    trim,
+    validity,
+)
 
 Loop = Callable[[Core, Event], None]
 
@@ -14,7 +25,18 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
 
 # A loop works until `stop` is set. What it raises is logged, and it begins again.
-LOOPS: list[Loop] = [cascade.run, retention.run, trim.run, crawl.run, capture.run, lag.run]
+LOOPS: list[Loop] = [
+    cascade.run,
+    retention.run,
+    validity.run,
+    trim.run,
+    crawl.run,
+    capture.run,
+    lag.run,
+    adopt.run,
+    match.run,
+    deliver.run,
+]
 
 
 def run(core: Core, stop: Event, loops: Sequence[Loop] | None = None) -> None:

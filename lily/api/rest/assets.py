@@ -18,8 +18,9 @@ from lily.assets.documents import own_tenant
 from lily.assets.edits import Who
 from lily.assets.model import Asset, public
 from lily.errors import Forbidden
-from lily.store import freshness, history, sources, views
+from lily.store import freshness, history, inheritance, sources, views
 from lily.store.edits import Edits
+from lily.store.incidents import shown_with
 from lily.tags.effective import effective
 from lily.types import Caller
 
@@ -51,9 +52,10 @@ def json(value: object, status: int = 200, headers: Mapping[str, str] | None = N
     return Response(_encode(value), status, headers, "application/json")
 
 
-def answered(asset: Asset, caller: Caller) -> Response:
+def answered(asset: Asset, caller: Caller, more: Mapping[str, Any] | None = None) -> Response:
     """An asset's canonical JSON, with its version as ETag."""
-    return json(public(asset, caller.tenant.id), headers={"ETag": f'"{asset.version}"'})
+    document = {**public(asset, caller.tenant.id), **(more or {})}
+    return json(document, headers={"ETag": f'"{asset.version}"'})
 
 
 def edits_of(services: ServicesDep) -> Edits:
@@ -93,8 +95,11 @@ def by_name(
     services: ServicesDep,
 ) -> Response:
     """For proxies that decode what is encoded in a path."""
-    with services.core.database.unit(caller.tenant) as unit:
-        return answered(views.by_name(unit, qualified_name), caller)
+    database = services.core.database
+    with database.unit(caller.tenant) as unit:
+        asset = inheritance.shown(unit, views.by_name(unit, qualified_name), database)
+        more = shown_with(unit, [asset]).get(asset.guid, {})
+    return answered(asset, caller, more)
 
 
 @router.put(

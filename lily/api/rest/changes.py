@@ -32,7 +32,7 @@ Kinds = Annotated[
 LONGEST = 30.0
 KINDS: frozenset[str] = frozenset(get_args(FactKind))
 # What everybody with the right to read the feed may see; logins and admin changes are audit.
-OPEN = tuple(sorted(k for k in KINDS if k.startswith(("Asset", "Fields", "Tags"))))
+OPEN = tuple(sorted(k for k in KINDS if k.startswith(("Asset", "Fields", "Tags", "Incident"))))
 
 
 @router.get("", response_model=FactPage, summary="Facts behind a position, as they come")

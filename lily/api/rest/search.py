@@ -10,6 +10,7 @@ from starlette.responses import Response
 from lily.api.deps import ServicesDep, requires
 from lily.assets.model import public
 from lily.assets.query import LIMIT, MOST, parse
+from lily.store.incidents import shown_with
 from lily.store.search import search
 from lily.types import Caller
 
@@ -31,6 +32,7 @@ PARAMETERS = [
     _parameter("tag", "All of these effective tags.", ["PII"], many=True),
     _parameter("data_source", "One of these sources.", ["postgres"], many=True),
     _parameter("owner", "One of these owners.", ["ada@example.com"], many=True),
+    _parameter("incident", "`open`: assets that have an open incident.", many=True, enum=["open"]),
     _parameter("business_term", "All of these terms.", ["Churn"], many=True),
     _parameter("updated_since", "Changed at this time or later.", format="date-time"),
     _parameter(
@@ -88,8 +90,9 @@ def find(
     query = parse(request.query_params.multi_items())
     with services.core.database.unit(caller.tenant) as unit:
         found = search(unit, query)
+        ill = shown_with(unit, found.assets)
     answer = {
-        "items": [public(asset, caller.tenant.id) for asset in found.assets],
+        "items": [{**public(a, caller.tenant.id), **ill.get(a.guid, {})} for a in found.assets],
         "next": found.next,
         "total": found.total,
         "total_is_exact": found.total_is_exact,
