@@ -124,8 +124,7 @@ class Edits:
                 self.settle(unit, known, self.context(unit), decide)
                 assert known.asset is not None
                 asset = views.find(unit, str(known.asset.guid))
-                above = inheritance.read(unit, [asset])
-                return inheritance.enrich(asset, above, definitions.book(self._database, unit))
+                return inheritance.shown(unit, asset, self._database)
 
         return patiently(attempt)
 

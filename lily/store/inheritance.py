@@ -8,7 +8,8 @@ import msgspec
 
 from lily.assets.edits import Edit
 from lily.assets.model import Asset
-from lily.store.database import Unit
+from lily.store import definitions
+from lily.store.database import Database, Unit
 from lily.tags.definitions import Book
 from lily.tags.effective import inherited
 
@@ -71,6 +72,12 @@ def marked(wanted: Edit, asset: Asset, containers: Containers) -> Edit:
     """An edit that repeats what it read names the containers' tags too; they stay theirs."""
     held = {tag for each in above(asset, containers) for tag in each.protective}
     return msgspec.structs.replace(wanted, inherited=held) if held else wanted
+
+
+def shown(unit: Unit, asset: Asset, database: Database) -> Asset:
+    """One asset with what it has from its containers."""
+    containers = read(unit, [asset])
+    return enrich(asset, containers, definitions.book(database, unit)) if containers else asset
 
 
 def enrich(asset: Asset, containers: Containers, book: Book) -> Asset:

@@ -12,14 +12,11 @@ from lily.assets.model import Asset
 from lily.errors import Unavailable
 from lily.store.assets import SELECT
 from lily.store.database import BIND, SIGHT
+from lily.store.handed_down import Books, follow_containers
 
 BY_GUID = SELECT + " WHERE tenant = %s AND guid = ANY(%s)"
 BY_ALIAS = "SELECT alias, guid FROM asset_alias WHERE tenant = %s AND alias = ANY(%s)"
 DEAD = "SELECT cause, stage, plugin, reason FROM dead_letter WHERE tenant = %s AND cause = ANY(%s)"
-DELETED_PARENTS = (
-    "SELECT guid FROM asset WHERE tenant = %s AND lane = 'core' AND guid = ANY(%s)"
-    " AND deleted_by IS NOT NULL"
-)
 
 
 class Question(msgspec.Struct):
@@ -62,6 +59,7 @@ class Reads:
         self._waiting: dict[_Eyes, _Waiting] = {}
         self._busy: set[_Eyes] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._books: Books = {}
 
     async def close(self) -> None:
         for task in list(self._tasks):
@@ -117,7 +115,7 @@ class Reads:
             raise Unavailable("The database cannot be reached.") from cause
 
     async def _answer(self, eyes: _Eyes, questions: Sequence[Question]) -> Answer:
-        return await self._connected(lambda conn: _read(conn, eyes, questions))
+        return await self._connected(lambda conn: _read(conn, eyes, questions, self._books))
 
     async def _connected(self, work: Work[T]) -> T:
         """A connection that broke while it lay idle is replaced, once."""
@@ -147,9 +145,9 @@ class Reads:
 
 
 async def _read(
-    conn: psycopg.AsyncConnection, eyes: _Eyes, questions: Sequence[Question]
+    conn: psycopg.AsyncConnection, eyes: _Eyes, questions: Sequence[Question], books: Books
 ) -> Answer:
-    """One round trip. A pipeline is one transaction, so the tenant holds for all of it."""
+    """Two round trips. A pipeline is one transaction, so the tenant holds for all of it."""
     tenant, sight = eyes
     guids = list({guid for q in questions for guid in q.guids})
     aliases = list({alias for q in questions for alias in q.aliases})
@@ -169,22 +167,5 @@ async def _read(
             answer.aliases = dict(await known.fetchall())
         if dead is not None:
             answer.dead = {cause: Refusal(*rest) for cause, *rest in await dead.fetchall()}
-        await _follow_parents(conn, tenant, answer)
+        await follow_containers(conn, tenant, answer.assets.values(), books)
     return answer
-
-
-async def _follow_parents(conn: psycopg.AsyncConnection, tenant: int, answer: Answer) -> None:
-    """A field is deleted with its direct parent, without being touched itself."""
-    fields = [
-        asset
-        for asset in answer.assets.values()
-        if asset.lane == "fields" and asset.parent and not asset.deleted_by
-    ]
-    if not fields:
-        return
-    parents = list({asset.parent for asset in fields})
-    found = await conn.execute(DELETED_PARENTS, [tenant, parents], prepare=True)
-    gone = {guid for (guid,) in await found.fetchall()}
-    for asset in fields:
-        if asset.parent in gone:
-            asset.deleted_by = f"parent:{asset.parent}"

@@ -8,15 +8,14 @@ import pytest
 from lily.assets.edits import Who
 from lily.assets.model import public
 from lily.errors import Invalid, NotFound, Stale
-from lily.events.facts import Fact
 from lily.store import feed
 from lily.store.edits import Edits
-from lily.store.history import told
 from lily.tags.effective import effective
 from lily.types import Tenant
 from lily.wiring import Core
 from tests.conftest import new_tenant
 from tests.flow.apply import gone, read, seen
+from tests.flow.feeds import facts, kinds
 
 ANN, BOB = Who("ann", "request-1"), Who("bob", "request-2")
 NAME = "postgres://h:1/shop.public.people"
@@ -25,15 +24,6 @@ NAME = "postgres://h:1/shop.public.people"
 @pytest.fixture
 def edits(core: Core) -> Edits:
     return Edits(core.database, core.clock, effective)
-
-
-def facts(core: Core, tenant: Tenant) -> list[Fact]:
-    with core.database.unit(tenant) as unit:
-        return [told(link) for link in feed.after(unit, 0, 1000)]
-
-
-def kinds(core: Core, tenant: Tenant) -> list[str]:
-    return [fact.kind for fact in facts(core, tenant)]
 
 
 def test_a_persons_word_wins_and_outlives_the_next_observation(

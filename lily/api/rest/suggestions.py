@@ -134,7 +134,7 @@ def change_found(body: Wanted, caller: Editor, labels: LabelsDep) -> DoneShown:
     change = Change(
         body.add_tags, body.remove_tags, body.add_terms, body.remove_terms, body.asset_owner
     )
-    if change == Change():
+    if not any(msgspec.structs.astuple(change)):
         raise Invalid("says nothing to do; give add_tags, remove_tags, …", "add_tags")
     given = [
         (name, each)
