@@ -22,9 +22,8 @@ from lily.errors import Fenced, Unavailable
 from lily.events.facts import Fact
 from lily.lineage.stirred import BY, Stirred, Told, stirred
 from lily.lineage.travel import Carrier
-from lily.store import assets, priority, propagation_blocks, propagation_rules
+from lily.store import assets, definitions, priority, propagation_blocks, propagation_rules
 from lily.store.database import HOME, Database, bind_many
-from lily.store.definitions import Definitions
 from lily.store.propagation_apply import Cause, apply
 from lily.store.propagation_plan import Difference, OwnValues, Plan, Scope, TooLarge, plan
 from lily.tags.effective import effective, own
@@ -81,7 +80,6 @@ class Propagator:
         self.small = small
         self.changed = 0
         self.positions: dict[int, int] = {}  # that this process has set
-        self._definitions = Definitions()
         self._connections: dict[str, psycopg.Connection] = {}
         self._watchers: list[Callable[[Tenant, frozenset[UUID] | None], None]] = []
         self._busy = Lock()
@@ -151,15 +149,7 @@ class Propagator:
         return plan(conn, tenant.number, scope, carriers, values, most)
 
     def context(self, conn: psycopg.Connection, tenant: Tenant) -> Context:
-        self._definitions.refresh(conn, [tenant.number])
-        return Context(
-            self.clock.now(),
-            effective,
-            lambda name: as_guid(name) or guid_of(tenant.id, name),
-            priority.ranks(self.database, tenant),
-            self._definitions.book(tenant.number).groups,
-            own,
-        )
+        return context_of(self.database, conn, tenant, self.clock)
 
     # Connections ----------------------------------------------------------------------------------
 
@@ -198,6 +188,22 @@ def connect(database: Database, cell: str) -> psycopg.Connection:
     conn = psycopg.connect(database.role_url(cell), autocommit=True, connect_timeout=5)
     conn.execute("SET enable_seqscan = off")
     return conn
+
+
+def context_of(
+    database: Database, conn: psycopg.Connection, tenant: Tenant, clock: Clock
+) -> Context:
+    """How this tenant folds what it knows, as of now."""
+    book = definitions.of(database)
+    book.refresh(conn, [tenant.number])
+    return Context(
+        clock.now(),
+        effective,
+        lambda name: as_guid(name) or guid_of(tenant.id, name),
+        priority.ranks(database, tenant),
+        book.book(tenant.number).groups,
+        own,
+    )
 
 
 def standing(conn: psycopg.Connection, tenant: int) -> int:

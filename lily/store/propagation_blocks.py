@@ -37,11 +37,15 @@ INSERT INTO block (tenant, edge, name, origin, by, reason, at)
 VALUES (%s, %s, %s, 'rule', %s, %s, %s) ON CONFLICT DO NOTHING
 """
 UNSET = "DELETE FROM block WHERE tenant = %s AND edge = %s AND name = %s AND origin = 'rule'"
+# Who cannot see both ends does not know the edge.
 ENDS = """
-SELECT upstream, downstream FROM edge WHERE tenant = %(tenant)s AND id = %(id)s
-UNION ALL
-SELECT up_top, down_top FROM edge WHERE tenant = %(tenant)s AND implies = %(id)s
- LIMIT 1
+SELECT x.upstream, x.downstream
+  FROM (SELECT upstream, downstream FROM edge WHERE tenant = %(tenant)s AND id = %(id)s
+        UNION ALL
+        SELECT up_top, down_top FROM edge WHERE tenant = %(tenant)s AND implies = %(id)s
+         LIMIT 1) x
+  JOIN asset u ON u.tenant = %(tenant)s AND u.guid = x.upstream
+  JOIN asset d ON d.tenant = %(tenant)s AND d.guid = x.downstream
 """
 LIST = """
 SELECT name, origin, by, reason, at, lifted FROM block
