@@ -1,7 +1,7 @@
 """The ingest job: one micro-batch of the log becomes one transaction per cell."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Event, Lock
 from time import monotonic
 from uuid import uuid4
@@ -13,6 +13,7 @@ from lily.errors import NotFound
 from lily.pipeline.decode import Decoded, Row, decode
 from lily.pipeline.hooks import HookCache, load_hooks
 from lily.pipeline.source import unpack
+from lily.store.definitions import unknown_in
 from lily.store.ingest import Batch, DeadLetter, Incoming, Ingest, Span
 from lily.store.writer import Writer
 from lily.tags.effective import effective
@@ -30,8 +31,8 @@ class Job:
         self._core = core
         self._tenants: dict[int, Tenant] = {}
         self._priorities: Mapping[int, Mapping[str, int]] = {}
-        ingest = Ingest(effective, self._tenant, self._priority)
-        self._writer = Writer(core.database, ingest, core.clock, stop)
+        self._ingest = Ingest(effective, self._tenant, self._priority)
+        self._writer = Writer(core.database, self._ingest, core.clock, stop)
         self._hooks: dict[str, HookCache] = defaultdict(dict)
         self.batch = Lock()  # held while a batch is under way; whoever takes it stops the next
         self.events = 0
@@ -77,6 +78,7 @@ class Job:
         tenants = sorted({row[1] for rows in stretches.values() for row in rows if row[1]})
         with self._core.database.cell(cell, tenants) as conn:
             hooks = load_hooks(conn, tenants, self._core.seal.open, self._hooks[cell])
+            self._ingest.definitions.refresh(conn, tenants)
         decoded = Decoded()
         raws: dict[tuple[Lane, int], str] = {}
         # Core first: its rows are merged, and its facts told, before those of fields.
@@ -85,7 +87,25 @@ class Job:
             decoded.dead += [_unknown(cell, lane, row) for row in rows if row[1] in strange]
             decode(cell, lane, [row for row in rows if row[1] not in strange], hooks, decoded)
             raws.update(((lane, row[0]), row[4]) for row in rows)
+        self._refuse_unknown(tenants, decoded, raws)
         return decoded, raws
+
+    def _refuse_unknown(
+        self, tenants: Sequence[int], decoded: Decoded, raws: Mapping[tuple[Lane, int], str]
+    ) -> None:
+        """Park what uses labels that nobody defined, where the tenant refuses those."""
+        books = {n: book for n in tenants if (book := self._ingest.definitions.book(n)).refuses}
+        if not books:
+            return
+        good = []
+        for each in decoded.incoming:
+            book = books.get(each.tenant)
+            reason = unknown_in(book, each.message) if book else None
+            if reason is None:
+                good.append(each)
+            else:
+                decoded.dead.append(_undefined(each, reason, raws[each.lane, each.offset]))
+        decoded.incoming = good
 
     def _is_known(self, number: int) -> bool:
         try:
@@ -110,6 +130,14 @@ def _by_cell(table: pa.Table) -> dict[str, Stretches]:
         place = (row["cell"], row["lane"], row["start"], row["end"])
         cells[row["cell"]][place] += unpack(row["records"])
     return cells
+
+
+def _undefined(each: Incoming, reason: str, raw: str) -> DeadLetter:
+    message = each.message
+    return DeadLetter(
+        each.tenant, message.cause, each.lane, each.offset, "validate", reason, raw,
+        message.seen.qualified_name, message.source,
+    )  # fmt: skip
 
 
 def _unknown(cell: str, lane: Lane, row: Row) -> DeadLetter:

@@ -7,7 +7,9 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 
+from lily.assets.change import Message
 from lily.assets.model import Asset
+from lily.events.observations import AssetSeen
 from lily.store.database import Database, Unit
 from lily.tags.definitions import Book, Definition, Unknown, groups_of
 
@@ -130,6 +132,14 @@ def bound(
         frozenset(name for name, propagates in terms.items() if propagates),
         *cast(Sequence[Unknown], unknown),
     )
+
+
+def unknown_in(book: Book, message: Message) -> str | None:
+    """Why a tenant refuses what an observation says: the field, and the cure."""
+    seen = message.seen
+    if not isinstance(seen, AssetSeen):
+        return None
+    return book.refused(seen.tags or (), seen.business_terms or ())
 
 
 _shared: WeakKeyDictionary[Database, Definitions] = WeakKeyDictionary()

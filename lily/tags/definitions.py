@@ -49,6 +49,10 @@ class Book(msgspec.Struct):
     unknown_tags: Unknown = "create"
     unknown_terms: Unknown = "create"
 
+    @property
+    def refuses(self) -> bool:
+        return "refuse" in (self.unknown_tags, self.unknown_terms)
+
     def refused(self, tags: Iterable[str], terms: Iterable[str] = ()) -> str | None:
         """Why these labels cannot be used here: the field, what is wrong, and the cure."""
         for field, given, known, unknown in (
