@@ -111,6 +111,7 @@ def settle(who: Person) -> Estate:
         "incident": post(who, "/incidents", {"asset_id": canary, "title": canary})["incident_id"],
         "tenant": who.tenant.name,
         "policy": post(who, "/policies", policy)["policy_id"],
+        "rule": post(who, "/propagation-rules", {"name": canary, "field": "term"})["id"],
         "scraper": post(who, "/scraper-policies", scraper)["policy_id"],
     }
     return Estate(who, canary, login, ids, token["token"])
