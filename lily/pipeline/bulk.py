@@ -9,6 +9,7 @@ import gc
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
@@ -147,7 +148,7 @@ class Run:
         )  # fmt: skip
         task = Task(self._settings, self._runner, lane, origin)
         parts = self._spark.read.format("binaryFile").load(str(self._folder.parts))
-        done = parts.select("path", "content").mapInArrow(_executor(task), SCHEMA).collect()
+        done = parts.select(*self._columns()).mapInArrow(_executor(task), SCHEMA).collect()
         logger(__name__).info(
             "lane merged",
             job=str(job.id),
@@ -156,6 +157,11 @@ class Run:
             seconds=round(sum(row.seconds for row in done), 1),
             waited=round(sum(row.waited for row in done), 1),
         )
+
+    def _columns(self) -> tuple[str, ...]:
+        """Of a file that executors can open, the JVM only has to say where it is."""
+        local = "://" not in str(self._folder.parts)
+        return ("path",) if local else ("path", "content")
 
     def _failed(self, cause: Exception) -> None:
         """Cancelled and taken over need no word; everything else is a reason."""
@@ -268,9 +274,8 @@ def merge(task: Task, batch: Any) -> pa.RecordBatch:
     rows = []
     gc.disable()  # a chunk has no cycles, and looking for them costs a third of the time
     try:
-        for path, content in zip(batch.column(0), batch.column(1), strict=True):
-            name = path.as_py()
-            done = worker.load(task, name, content.as_buffer().to_pybytes())
+        for name, content in _contents(batch):
+            done = worker.load(task, name, content)
             rows.append((part_of(name).number, *done))
     finally:
         gc.enable()
@@ -281,6 +286,14 @@ def merge(task: Task, batch: Any) -> pa.RecordBatch:
         ],
         names=["part", "chunks", "seconds", "waited"],
     )
+
+
+def _contents(batch: Any) -> Iterator[tuple[str, bytes]]:
+    for row, path in enumerate(batch.column(0).to_pylist()):
+        if batch.num_columns == 1:
+            yield path, Path("/" + path.removeprefix("file:").lstrip("/")).read_bytes()
+        else:
+            yield path, batch.column(1)[row].as_buffer().to_pybytes()
 
 
 ARROW = (pa.int32(), pa.int32(), pa.float64(), pa.float64())

@@ -7,7 +7,6 @@ from uuid import UUID
 import msgspec
 
 from lily.assets.change import Message
-from lily.assets.claims import when
 from lily.assets.documents import statement
 from lily.assets.files import records
 from lily.assets.formats import Format
@@ -15,6 +14,7 @@ from lily.assets.hooks import HookFailure, NamedHook, run_hooks
 from lily.assets.names import canonical, invented
 from lily.assets.quick import plain
 from lily.assets.rules import problems
+from lily.clock import micros
 from lily.errors import Forbidden, Invalid
 from lily.events.lanes import lane_of
 from lily.store.bulk import CHUNK, Chunk
@@ -47,6 +47,8 @@ class Origin(msgspec.Struct, frozen=True):
     fields_offset: int
 
 
+_NAME = b'"qualified_name"'
+_FIRST = b'{"qualified_name":"'
 _named = msgspec.json.Decoder(Named).decode
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -127,6 +129,9 @@ def lane_in(raw: bytes) -> Lane:
     """The lane of a line. What cannot be read is refused in the core lane."""
     if b"#" not in raw and b"\\u0023" not in raw:
         return "core"
+    if raw.startswith(_FIRST) and b"\\" not in raw and raw.count(_NAME) == 1:
+        # The name comes first, once, and plainly: no need to read the rest.
+        return "fields" if b"#" in raw[len(_FIRST) : raw.index(b'"', len(_FIRST))] else "core"
     try:
         named = _named(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -144,6 +149,7 @@ class Reader:
         self._origin = origin
         self._hooks = hooks
         self._offset = origin.core_offset if lane == "core" else origin.fields_offset
+        self._accepted = micros(origin.accepted_at)
         self._cause = f"{origin.job}/"
 
     def read(self, line: int, raw: bytes, into: Chunk) -> None:
@@ -179,7 +185,8 @@ class Reader:
                 return
             seen = outcome
             seen.qualified_name = canonical(seen.qualified_name)
-        moment = when(stated.observed_at or origin.accepted_at, self._offset + line)
+        at = self._accepted if stated.observed_at is None else micros(stated.observed_at)
+        moment = (at, self._offset + line)
         into.messages.append(
             Message(
                 seen, stated.source, origin.by, f"{self._cause}{line}", moment, origin.traceparent

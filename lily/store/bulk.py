@@ -13,7 +13,6 @@ from uuid import UUID
 
 import msgspec
 import psycopg
-from msgspec.structs import astuple
 
 from lily.assets import fresh
 from lily.assets.change import Context, Message
@@ -22,9 +21,10 @@ from lily.assets.names import guid_of
 from lily.errors import Fenced, Unavailable
 from lily.events.chain import forge
 from lily.events.facts import Fact
-from lily.store import assets, feed
-from lily.store.copying import NULL, array, dump, moment, string, text
+from lily.store import assets, bulk_rows, feed
+from lily.store.bulk_rows import Rows, rows_of
 from lily.store.database import bind_many
+from lily.store.definitions import unknown_in
 from lily.store.ingest import (
     FIRST_USE,
     LINKS,
@@ -36,6 +36,7 @@ from lily.store.ingest import (
     write_links,
 )
 from lily.store.jobs import Refused
+from lily.tags.definitions import Book
 from lily.telemetry import logger
 from lily.types import Lane, Tenant
 
@@ -71,12 +72,6 @@ LAYERED = (
 STORED = (
     "SELECT guid FROM asset WHERE tenant = %(tenant)s AND lane = %(lane)s AND guid = ANY(%(guids)s)"
 )
-STAGING = "CREATE TEMP TABLE IF NOT EXISTS batch_fresh (LIKE lily.asset) ON COMMIT DELETE ROWS"
-COPY = f"COPY batch_fresh ({assets.ALL}) FROM STDIN"
-INSERT = (
-    f"INSERT INTO asset ({assets.ALL})"
-    f" SELECT {assets.ALL.replace('feed_position', 'feed_position + %s')} FROM batch_fresh"
-)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -102,7 +97,7 @@ New = tuple[Asset, Message]
 class _Ready(msgspec.Struct):
     """New assets as COPY text, and the facts that they exist."""
 
-    rows: str
+    rows: Rows
     facts: list[Fact]
 
 
@@ -134,6 +129,7 @@ class Loader:
     def apply(self, place: Place, chunk: Chunk) -> Tally | None:
         """Commit the chunk whole, once; None if it had been committed. Raises Fenced when the
         job was cancelled or taken over."""
+        chunk = _defined(chunk, self._ingest.definitions.book(place.tenant.number))
         attempt = 0
         while True:
             try:
@@ -171,14 +167,12 @@ class Loader:
             self._hopeful = not known
             ready = ready if ready and not known else _ready(new, context)
             if new:
-                conn.execute(STAGING)
-                with conn.cursor().copy(COPY) as copy:
-                    copy.write(ready.rows)
+                bulk_rows.stage(conn, ready.rows)
             # From here on the tenant's other writers wait.
             tally = self._ingest.merge(conn, _incoming(place, rest), now)
             if new:
                 position, previous = feed.take_head(conn, number)
-                conn.execute(INSERT, [position])
+                bulk_rows.insert(conn, number, position, now)
                 assets.save_aliases(conn, _aliases(new))
                 self._ingest.definitions.define_used(
                     conn, (asset for asset, _ in new), FIRST_USE, now
@@ -251,35 +245,17 @@ class Loader:
         return self._conn
 
 
-def _line(asset: Asset) -> str:
-    """The COPY text of a new asset: most of its columns are the same in all of them."""
-    a = asset
-    words = (
-        f"{a.qualified_name}{a.caller_id}{a.asset_name}{a.asset_type}{a.asset_owner}{a.description}"
-        f"{a.data_source}{a.external_id}{a.cause}{a.source}"
-    )
-    vector = assets.search_vector(a)
-    rare = a.details is not None or a.statement is not None or a.own_tags is not None
-    if rare or "\\" in words or "\n" in words or "\t" in words or "\r" in words:
-        return text((*astuple(a), vector))
-    null = NULL
-    parent = null if a.parent is None else f"{a.parent.int:032x}"
-    metadata = dump(a.metadata) if a.metadata else "{}"
-    now, observed = moment(a.applied_at), moment(a.observed_at)
-    created = now if a.created_at is a.applied_at else moment(a.created_at)
-    return (
-        f"{a.tenant}\t{a.lane}\t{a.guid.int:032x}\t{a.qualified_name}\t"
-        f"{null if a.caller_id is None else a.caller_id}\t{a.asset_name}\t{a.asset_type}\t"
-        f"{null if a.asset_owner is None else a.asset_owner}\t"
-        f"{null if a.description is None else a.description}\t{parent}\t"
-        f"{null if a.data_source is None else a.data_source}\t"
-        f"{null if a.external_id is None else a.external_id}\t"
-        f"{array(a.tags)}\t{array(a.business_terms)}\t{metadata}\t{null}\t1\t"
-        f"{null}\t{null}\t{null}\t{null}\t{created}\t{now}\t{observed}\t{now}\t"
-        f"{a.feed_position}\t{a.cause}\t{a.source}\t{a.log_offset}\t0\t{null}\t{null}\t"
-        f"{null}\t{null}\t"
-        f"{string(vector)}\n"
-    )
+def _defined(chunk: Chunk, book: Book) -> Chunk:
+    """Without the lines whose labels nobody defined, where the tenant refuses those."""
+    if not book.refuses:
+        return chunk
+    good, refused = [], list(chunk.refused)
+    for message in chunk.messages:
+        if (reason := unknown_in(book, message.seen)) is None:
+            good.append(message)
+        else:
+            refused.append(Refused(int(message.cause.rpartition("/")[2]), reason))
+    return Chunk(chunk.number, good, refused, chunk.dropped)
 
 
 def _sorted(
@@ -307,7 +283,7 @@ def _sorted(
 
 def _ready(new: Sequence[New], context: Context) -> _Ready:
     facts = _facts(new, context)
-    return _Ready("".join([_line(asset) for asset, _ in new]), facts)
+    return _Ready(rows_of(asset for asset, _ in new), facts)
 
 
 def _facts(new: Sequence[New], context: Context) -> list[Fact]:

@@ -131,7 +131,7 @@ SELECT a.asset_type, count(*)::int, sum(hashtextextended(row::text, 0))::text
   FROM (SELECT a.asset_type, ROW(a.lane, a.qualified_name, a.caller_id, a.asset_name, a.asset_type,
                a.asset_owner, a.description, p.qualified_name, a.data_source, a.external_id, a.tags,
                a.business_terms, a.metadata, a.details, a.version, a.deleted_by, a.source,
-               a.layers, a.statement, a.edited, a.search) AS row
+               a.layers, a.statement - 'at', a.edited, a.own_tags, a.own_terms, a.search) AS row
           FROM asset a LEFT JOIN asset p ON p.tenant = a.tenant AND p.guid = a.parent
          WHERE a.tenant = %s AND a.qualified_name LIKE %s) a
  GROUP BY 1 ORDER BY 1

@@ -1,6 +1,7 @@
 """Chunks of a file in the store: the quick way, the careful way, and both at once."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from threading import Event
 from typing import Any
 from uuid import uuid4
@@ -21,6 +22,8 @@ from lily.types import Lane, Tenant
 from lily.wiring import Core
 from tests.flow.apply import apply, gone, read, seen
 from tests.flow.bulk import facts_of, state_of
+
+BEFORE = datetime(2020, 1, 31, tzinfo=UTC)
 
 
 class Load:
@@ -101,7 +104,7 @@ def test_a_chunk_has_one_effect_however_often_it_comes(
     before = state_of(core, tenant), facts_of(core, tenant)
     assert load.apply(chunk, lane="fields") is None
     assert (state_of(core, tenant), facts_of(core, tenant)) == before
-    assert ("FieldsCreated", 1, 20) in facts_of(core, tenant)
+    assert ("FieldsCreated", 1, 1, 20) in facts_of(core, tenant)
 
 
 def test_a_job_that_is_not_ours_any_more_stores_nothing(
@@ -133,6 +136,8 @@ def test_a_file_says_the_same_as_observations_do(
         AssetSeen(qualified_name="db/t#a", asset_type="column", metadata={"n": 1}),
         AssetSeen(qualified_name="db/t#b", asset_type="column", tags=["PII", "public"]),
         AssetSeen(qualified_name="only name", description="tab\there\\"),
+        AssetSeen(qualified_name="like most", asset_name="m", asset_type="view", asset_owner=""),
+        AssetSeen(qualified_name="old", asset_type="view", details={"a": 1}, created_at=BEFORE),
         AssetGone(qualified_name="never seen"),
     ]
     other = new_tenant(core)
