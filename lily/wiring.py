@@ -7,8 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lily import plugins
 from lily.clock import Clock, SystemClock
-from lily.errors import Unavailable
+from lily.errors import PluginError, Unavailable
 from lily.identity import passwords
 from lily.identity.actor import Actor
 from lily.identity.verifier import Verifier
@@ -232,3 +233,11 @@ def bootstrap(core: Core) -> Credentials | None:
     if made is None:
         return None
     return Credentials(core.settings.url, made.name, admin.username, password)
+
+
+def keeps_handle(plugin: str) -> bool:
+    """Whether a target keeps a handle, so that one thing must be told in order."""
+    try:
+        return bool(getattr(plugins.load("target", plugin), "threads", False))
+    except PluginError:
+        return False

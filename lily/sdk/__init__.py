@@ -9,8 +9,24 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import msgspec
 
-from lily.errors import Reject, Retry
+from lily.errors import Reject, Retry, Unreadable
+from lily.events.lineage import EdgeGone, EdgeSeen
 from lily.events.observations import AssetGone, AssetSeen, Observation, Suggestion
+from lily.events.signals import Severity, SignalSeen, SignalState
+from lily.sdk.queries import Queried, SqlPlace
+from lily.sdk.targets import (
+    About,
+    Answer,
+    Call,
+    Filter,
+    Gone,
+    Notice,
+    Rate,
+    Refused,
+    Sending,
+    Target,
+)
+from lily.sdk.webhooks import Arrived, Claims, Greets, PersonLeft, Webhook
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -19,14 +35,18 @@ class Cursor(msgspec.Struct, frozen=True):
     value: Any
 
 
+Reading = Observation | EdgeSeen | EdgeGone | Cursor
+"""What a source yields."""
+
+
 class Hook(Protocol):
     def __call__(self, seen: Observation) -> Observation | None:
         """Return it, a changed copy, or None to drop it. Raise Reject to refuse it."""
 
 
 class Source(Protocol):
-    def read(self, cursor: Cursor | None) -> Iterator[Observation | Cursor]:
-        """Yield everything that is there; yield a cursor wherever a restart may resume.
+    def read(self, cursor: Cursor | None) -> Iterator[Reading]:
+        """Yield everything that is there, edges too; yield a cursor wherever a restart may resume.
 
         Reading to the end without an error means that what was not yielded does not exist.
         Raise Retry when the tool is busy, Reject when it can never work.
@@ -62,15 +82,39 @@ class Captures(Protocol):
 
 
 __all__ = [
+    "About",
+    "Answer",
+    "Arrived",
     "AssetGone",
     "AssetSeen",
+    "Call",
     "Captures",
+    "Claims",
     "Cursor",
+    "EdgeGone",
+    "EdgeSeen",
+    "Filter",
+    "Gone",
+    "Greets",
     "Hook",
     "Narrows",
+    "Notice",
     "Observation",
+    "PersonLeft",
+    "Queried",
+    "Rate",
+    "Reading",
+    "Refused",
     "Reject",
     "Retry",
+    "Sending",
+    "Severity",
+    "SignalSeen",
+    "SignalState",
     "Source",
+    "SqlPlace",
     "Suggestion",
+    "Target",
+    "Unreadable",
+    "Webhook",
 ]

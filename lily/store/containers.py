@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 import msgspec
-import psycopg
 
 from lily.assets import edits as rules
 from lily.assets.change import Known
@@ -17,7 +16,7 @@ from lily.assets.edits import Outcome, Who
 from lily.assets.model import Asset
 from lily.clock import Clock
 from lily.events.chain import Link
-from lily.store import assets, feed
+from lily.store import assets, consumers, feed
 from lily.store.database import Database, Unit
 from lily.store.edits import patiently, remove
 from lily.store.history import told
@@ -29,14 +28,6 @@ PAGE = 1_000
 # AssetCreated matters only for a container that was purged and came back.
 KINDS = ("AssetDeleted", "AssetRestored", "AssetPurged", "AssetCreated")
 
-BEHIND = """
-SELECT h.tenant FROM feed_head h
-  LEFT JOIN consumer c ON c.name = %s AND c.tenant = h.tenant
- WHERE h.tenant = ANY(%s) AND h.position > coalesce(c.position, 0) ORDER BY h.tenant
-"""
-BEGIN = "INSERT INTO consumer (name, tenant, position) VALUES (%s, %s, 0) ON CONFLICT DO NOTHING"
-CLAIM = "SELECT position FROM consumer WHERE name = %s AND tenant = %s FOR UPDATE SKIP LOCKED"
-MOVE = "UPDATE consumer SET position = %s, at = now() WHERE name = %s AND tenant = %s"
 BURIED = "SELECT guid FROM tombstone WHERE tenant = %s AND guid = ANY(%s)"
 CONTAINERS = """
 SELECT container FROM unnest(%s::uuid[]) AS container
@@ -67,10 +58,7 @@ class Cascade:
 
     def behind(self, cell: str, tenants: Sequence[Tenant]) -> list[Tenant]:
         """The tenants whose feed has grown since we last looked."""
-        numbers = [tenant.number for tenant in tenants]
-        with self._database.cell(cell, numbers) as conn:
-            found = {row[0] for row in conn.execute(BEHIND, [NAME, numbers]).fetchall()}
-        return [tenant for tenant in tenants if tenant.number in found]
+        return consumers.behind(self._database, NAME, cell, tenants)
 
     def step(self, tenant: Tenant) -> bool:
         """One chunk of work; false when there is none, or when another process does it."""
@@ -79,7 +67,7 @@ class Cascade:
     def _step(self, tenant: Tenant) -> bool:
         with self._database.cell(tenant.cell, [tenant.number]) as conn:
             unit = Unit(conn, tenant)
-            position = _claim(conn, tenant)
+            position = consumers.claim(conn, NAME, tenant)
             if position is None:
                 return False
             head = feed.head(unit)
@@ -96,7 +84,7 @@ class Cascade:
                     done = link.position
                     break
             if done > position:
-                conn.execute(MOVE, [done, NAME, tenant.number])
+                consumers.move(conn, NAME, tenant, done)
             return done < feed.head(unit)  # our own facts lead on to the next level
 
     def _follow(self, unit: Unit, link: Link) -> int:
@@ -160,12 +148,6 @@ def save(unit: Unit, found: Sequence[Known], decide: Callable[[Known], Outcome])
     if changed:
         assets.save(unit.conn, changed)
     return len(changed)
-
-
-def _claim(conn: psycopg.Connection, tenant: Tenant) -> int | None:
-    conn.execute(BEGIN, [NAME, tenant.number])
-    row = conn.execute(CLAIM, [NAME, tenant.number]).fetchone()
-    return row[0] if row else None
 
 
 def _mattering(unit: Unit, links: Sequence[Link]) -> list[Link]:

@@ -89,6 +89,171 @@ $$;
 
 ALTER FUNCTION lily.lanes_behind(most integer) OWNER TO lily_owner;
 
+CREATE FUNCTION lily.lineage_page(me integer, root uuid, up boolean, down boolean, deepest integer, fields boolean, labels text[], kinds text[], gone boolean, most integer, page integer, after_depth integer, after_guid uuid) RETURNS TABLE(nodes json, edges json, more boolean, cut boolean)
+    LANGUAGE plpgsql STABLE
+    AS $$
+#variable_conflict use_column
+DECLARE
+  enough int := CASE WHEN kinds IS NULL THEN page END;
+  guids uuid[]; depths int[]; ways int[];  -- what is shown, in order, up to the end of the page
+  downs uuid[]; ups uuid[];                -- from where the walk went on
+  first int; last int;
+BEGIN
+  WITH w AS MATERIALIZED (
+    SELECT d.guid, d.depth, 1 AS way
+      FROM lily.lineage_walk(me, root, true, deepest, fields, labels, gone, most,
+                             after_depth, enough) d WHERE down
+    UNION ALL
+    SELECT u.guid, u.depth, 2
+      FROM lily.lineage_walk(me, root, false, deepest, fields, labels, gone, most,
+                             after_depth, enough) u WHERE up),
+  n AS (SELECT w.guid, min(w.depth) AS depth, bit_or(w.way) AS way FROM w
+         WHERE w.guid IS NOT NULL GROUP BY w.guid),
+  k AS (SELECT n.* FROM n
+         WHERE kinds IS NULL OR n.depth = 0 OR EXISTS (
+           SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = n.guid
+              AND a.asset_type = ANY (kinds)))
+  SELECT array_agg(k.guid ORDER BY k.depth, k.guid), array_agg(k.depth ORDER BY k.depth, k.guid),
+         array_agg(k.way ORDER BY k.depth, k.guid),
+         (SELECT array_agg(w.guid) FROM w WHERE w.way = 1 AND w.depth < deepest
+             AND w.guid IS NOT NULL),
+         (SELECT array_agg(w.guid) FROM w WHERE w.way = 2 AND w.depth < deepest
+             AND w.guid IS NOT NULL),
+         EXISTS (SELECT FROM w WHERE w.guid IS NULL),
+         count(*) FILTER (WHERE (k.depth, k.guid) <= (after_depth, after_guid)) + 1
+    INTO guids, depths, ways, downs, ups, cut, first FROM k;
+  last := first + page - 1;
+  more := cardinality(guids) > last;
+  guids := guids[:last];
+  SELECT coalesce(json_agg(json_build_array(a.caller_id, a.guid, a.qualified_name, a.asset_name,
+           a.asset_type, depths[i], ways[i], a.tags, a.deleted_by IS NOT NULL) ORDER BY i), '[]')
+    INTO nodes
+    FROM generate_series(first, cardinality(guids)) i
+    JOIN lily.asset a ON a.tenant = me AND a.guid = guids[i];
+  WITH s AS MATERIALIZED (
+    SELECT d.node AS up, d.next AS down, d.id, d.implied
+      FROM lily.lineage_step(me, downs, true, fields, labels, gone) d
+    UNION
+    SELECT u.next, u.node, u.id, u.implied
+      FROM lily.lineage_step(me, ups, false, fields, labels, gone) u),
+  v AS MATERIALIZED (SELECT m.g, m.n FROM lily.many(guids) WITH ORDINALITY AS m (g, n))
+  SELECT coalesce(json_agg(json_build_array(s.id, s.up, s.down, s.implied,
+           coalesce(e.type, (SELECT c.type FROM lily.edge c WHERE c.tenant = me
+              AND c.up_top = s.up AND c.down_top = s.down AND c.level = 'column'
+              AND c.implies = s.id LIMIT 1)),
+           e.level, e.process, e.transformation, e.masking, e.origin, e.properties, e.source,
+           e.deleted_by, e.updated_at) ORDER BY s.up, s.down, s.id), '[]')
+    INTO edges
+    FROM s JOIN v x ON x.g = s.up JOIN v y ON y.g = s.down
+    LEFT JOIN lily.edge e ON e.tenant = me AND e.id = s.id AND NOT s.implied
+   WHERE greatest(x.n, y.n) >= first;
+  RETURN NEXT;
+END $$;
+
+ALTER FUNCTION lily.lineage_page(me integer, root uuid, up boolean, down boolean, deepest integer, fields boolean, labels text[], kinds text[], gone boolean, most integer, page integer, after_depth integer, after_guid uuid) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.lineage_step(me integer, frontier uuid[], down boolean, fields boolean, labels text[], gone boolean) RETURNS TABLE(node uuid, next uuid, id uuid, implied boolean)
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT f, e.downstream, e.id, false
+    FROM unnest(frontier) f JOIN lily.edge e ON e.tenant = me AND e.upstream = f
+   WHERE down AND (fields OR e.level = 'table') AND (gone OR e.deleted_by IS NULL)
+     AND (labels IS NULL OR e.type = ANY (labels))
+  UNION ALL
+  SELECT f, e.upstream, e.id, false
+    FROM unnest(frontier) f JOIN lily.edge e ON e.tenant = me AND e.downstream = f
+   WHERE NOT down AND (fields OR e.level = 'table') AND (gone OR e.deleted_by IS NULL)
+     AND (labels IS NULL OR e.type = ANY (labels))
+  UNION ALL
+  SELECT f, p.down_top, c.implies, true
+    FROM unnest(frontier) f
+   CROSS JOIN LATERAL (SELECT DISTINCT x.down_top, x.type FROM lily.edge x
+     WHERE x.tenant = me AND x.up_top = f AND x.level = 'column') p
+   CROSS JOIN LATERAL (SELECT x.implies FROM lily.edge x
+     WHERE x.tenant = me AND x.up_top = f AND x.down_top = p.down_top AND x.type = p.type
+       AND x.level = 'column' AND (gone OR (x.deleted_by IS NULL
+       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.upstream
+                      AND a.deleted_by IS NULL AND a.archived_at IS NULL)
+       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.downstream
+                      AND a.deleted_by IS NULL AND a.archived_at IS NULL))) LIMIT 1) c
+   WHERE down AND NOT fields AND (labels IS NULL OR p.type = ANY (labels))
+     AND NOT EXISTS (SELECT FROM lily.edge t WHERE t.tenant = me AND t.id = c.implies
+                        AND (gone OR t.deleted_by IS NULL))
+  UNION ALL
+  SELECT f, p.up_top, c.implies, true
+    FROM unnest(frontier) f
+   CROSS JOIN LATERAL (SELECT DISTINCT x.up_top, x.type FROM lily.edge x
+     WHERE x.tenant = me AND x.down_top = f AND x.level = 'column') p
+   CROSS JOIN LATERAL (SELECT x.implies FROM lily.edge x
+     WHERE x.tenant = me AND x.down_top = f AND x.up_top = p.up_top AND x.type = p.type
+       AND x.level = 'column' AND (gone OR (x.deleted_by IS NULL
+       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.upstream
+                      AND a.deleted_by IS NULL AND a.archived_at IS NULL)
+       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.downstream
+                      AND a.deleted_by IS NULL AND a.archived_at IS NULL))) LIMIT 1) c
+   WHERE NOT down AND NOT fields AND (labels IS NULL OR p.type = ANY (labels))
+     AND NOT EXISTS (SELECT FROM lily.edge t WHERE t.tenant = me AND t.id = c.implies
+                        AND (gone OR t.deleted_by IS NULL))
+$$;
+
+ALTER FUNCTION lily.lineage_step(me integer, frontier uuid[], down boolean, fields boolean, labels text[], gone boolean) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.lineage_walk(me integer, root uuid, down boolean, deepest integer, fields boolean, labels text[], gone boolean, most integer, past integer DEFAULT 0, enough integer DEFAULT NULL::integer) RETURNS TABLE(guid uuid, depth integer)
+    LANGUAGE plpgsql STABLE ROWS 200
+    AS $$
+#variable_conflict use_column
+DECLARE
+  seen uuid[] := ARRAY[root];
+  frontier uuid[] := ARRAY[root];
+  fresh uuid[];
+  beyond int := 0;
+BEGIN
+  RETURN QUERY SELECT root, 0;
+  FOR far IN 1..deepest LOOP
+    IF fields THEN
+      SELECT array_agg(n.guid) INTO fresh FROM (
+        SELECT a.guid
+          FROM (SELECT s.next FROM lily.lineage_step(me, frontier, down, true, labels, gone) s
+                EXCEPT SELECT unnest(seen)) x
+          JOIN lily.asset a ON a.tenant = me AND a.guid = x.next
+         WHERE gone OR (a.deleted_by IS NULL AND a.archived_at IS NULL
+           AND (a.lane = 'core' OR NOT EXISTS (
+             SELECT FROM lily.asset p WHERE p.tenant = me AND p.guid = a.parent
+                AND p.lane = 'core' AND (p.deleted_by IS NOT NULL OR p.archived_at IS NOT NULL))))
+         ORDER BY a.guid LIMIT most - cardinality(seen) + 1) n;
+    ELSE
+      SELECT array_agg(n.guid) INTO fresh FROM (
+        SELECT a.guid
+          FROM (SELECT s.next FROM lily.lineage_step(me, frontier, down, false, labels, gone) s
+                EXCEPT SELECT unnest(seen)) x
+          JOIN lily.asset a ON a.tenant = me AND a.guid = x.next AND a.lane = 'core'
+         WHERE gone OR (a.deleted_by IS NULL AND a.archived_at IS NULL)
+         ORDER BY a.guid LIMIT most - cardinality(seen) + 1) n;
+    END IF;
+    EXIT WHEN fresh IS NULL;
+    IF cardinality(seen) + cardinality(fresh) > most THEN
+      RETURN QUERY SELECT unnest(fresh[:most - cardinality(seen)]), far;
+      RETURN QUERY SELECT NULL::uuid, far;
+      RETURN;
+    END IF;
+    RETURN QUERY SELECT unnest(fresh), far;
+    seen := seen || fresh;
+    frontier := fresh;
+    IF far > past THEN
+      beyond := beyond + cardinality(fresh);
+    END IF;
+    EXIT WHEN beyond > enough;
+  END LOOP;
+END $$;
+
+ALTER FUNCTION lily.lineage_walk(me integer, root uuid, down boolean, deepest integer, fields boolean, labels text[], gone boolean, most integer, past integer, enough integer) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.many(list uuid[]) RETURNS SETOF uuid
+    LANGUAGE plpgsql IMMUTABLE ROWS 2000
+    AS $$ BEGIN RETURN QUERY SELECT unnest(list); END $$;
+
+ALTER FUNCTION lily.many(list uuid[]) OWNER TO lily_owner;
+
 CREATE FUNCTION lily.protect(name regclass) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -105,6 +270,18 @@ BEGIN
 END $$;
 
 ALTER FUNCTION lily.protect(name regclass) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.reached(reach jsonb, its_guid text, its_type text, chain text[], its_tags text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+  SELECT coalesce((reach -> 'everything')::boolean, false)
+      OR reach -> 'assets' ? its_guid
+      OR reach -> 'types' ? its_type
+      OR reach -> 'under' ?| chain
+      OR reach -> 'tags' ?| its_tags
+$$;
+
+ALTER FUNCTION lily.reached(reach jsonb, its_guid text, its_type text, chain text[], its_tags text[]) OWNER TO lily_owner;
 
 CREATE FUNCTION lily.reserve_offsets(lines bigint, OUT core bigint, OUT fields bigint) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -210,7 +387,7 @@ END $_$;
 ALTER FUNCTION lily.search(wanted tsquery, exact tsquery, in_name tsquery, in_path tsquery, since timestamp with time zone, shown text, after_mode text, after_rank integer, after_name text, after_guid uuid, page integer, OUT mode text, OUT total integer, OUT total_is_exact boolean, OUT facets jsonb, OUT ranks integer[], OUT names text[], OUT guids uuid[]) OWNER TO lily_owner;
 
 CREATE FUNCTION lily.search_condition(wanted tsquery, since timestamp with time zone, shown text) RETURNS text
-    LANGUAGE sql IMMUTABLE
+    LANGUAGE sql STABLE
     AS $_$
   SELECT 'a.tenant = $1'
     || CASE WHEN wanted IS NULL THEN '' ELSE ' AND a.search @@ $2' END
@@ -231,6 +408,8 @@ CREATE FUNCTION lily.search_condition(wanted tsquery, since timestamp with time 
            AND p.guid = a.parent AND a.lane = ''fields''
            AND p.deleted_by IS NULL AND p.archived_at IS NOT NULL)'
        END
+    || CASE WHEN sees_everything() THEN '' ELSE ' AND visible(a.tenant, a.guid, a.asset_type,
+         a.parent, a.tags || coalesce(a.own_tags, ''{}''))' END
 $_$;
 
 ALTER FUNCTION lily.search_condition(wanted tsquery, since timestamp with time zone, shown text) OWNER TO lily_owner;
@@ -284,6 +463,12 @@ END $_$;
 
 ALTER FUNCTION lily.search_section(condition text, its_lane text, wanted tsquery, since timestamp with time zone, beyond uuid, page integer) OWNER TO lily_owner;
 
+CREATE FUNCTION lily.sees_everything() RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$ SELECT coalesce(current_setting('lily.sight', true), '') = '' $$;
+
+ALTER FUNCTION lily.sees_everything() OWNER TO lily_owner;
+
 CREATE FUNCTION lily.tenant() RETURNS integer
     LANGUAGE sql STABLE
     AS $$ SELECT current_setting('lily.tenant')::int $$;
@@ -295,6 +480,53 @@ CREATE FUNCTION lily.tenants() RETURNS integer[]
     AS $$ SELECT current_setting('lily.tenants')::int[] $$;
 
 ALTER FUNCTION lily.tenants() OWNER TO lily_owner;
+
+CREATE FUNCTION lily.veil(name regclass) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  EXECUTE format('CREATE POLICY sight ON %s AS RESTRICTIVE FOR SELECT TO lily_app
+    USING ((SELECT lily.sees_everything()) OR guid IS NULL OR lily.visible(tenant, guid))', name);
+END $$;
+
+ALTER FUNCTION lily.veil(name regclass) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.visible(its_tenant integer, its_guid uuid) RETURNS boolean
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'lily', 'pg_temp'
+    AS $$
+  SELECT coalesce((
+    SELECT visible(a.tenant, a.guid, a.asset_type, a.parent, a.tags || coalesce(a.own_tags, '{}'))
+      FROM asset a WHERE a.tenant = its_tenant AND a.guid = its_guid LIMIT 1), false)
+$$;
+
+ALTER FUNCTION lily.visible(its_tenant integer, its_guid uuid) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.visible(its_tenant integer, its_guid uuid, its_type text, its_parent uuid, its_tags text[]) RETURNS boolean
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'lily', 'pg_temp'
+    AS $$
+DECLARE
+  sight CONSTANT jsonb := current_setting('lily.sight');
+  chain text[] := ARRAY[its_guid::text];
+  tags text[] := its_tags;
+  above uuid := its_parent;
+  level record;
+BEGIN
+  FOR step IN 1..32 LOOP
+    EXIT WHEN above IS NULL OR above::text = ANY (chain);
+    chain := chain || above::text;
+    SELECT a.parent, a.tags || coalesce(a.own_tags, '{}') AS tags INTO level
+      FROM asset a WHERE a.tenant = its_tenant AND a.guid = above LIMIT 1;
+    EXIT WHEN NOT FOUND;
+    tags := tags || level.tags;
+    above := level.parent;
+  END LOOP;
+  RETURN reached(sight -> 'allowed', its_guid::text, its_type, chain, tags)
+     AND NOT reached(sight -> 'denied', its_guid::text, its_type, chain, tags);
+END $$;
+
+ALTER FUNCTION lily.visible(its_tenant integer, its_guid uuid, its_type text, its_parent uuid, its_tags text[]) OWNER TO lily_owner;
 
 CREATE FUNCTION lily.webhook_claims(its_plugin text, its_account text) RETURNS TABLE(tenant integer, connection uuid)
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -860,7 +1092,7 @@ CREATE TABLE lily.crawl_seen (
     run bigint NOT NULL,
     hash bytea NOT NULL,
     qualified_name text NOT NULL,
-    edge text[]
+    edge text
 )
 WITH (fillfactor='60');
 
@@ -903,6 +1135,59 @@ CREATE TABLE lily.dead_letter (
 ALTER TABLE ONLY lily.dead_letter FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.dead_letter OWNER TO lily_owner;
+
+CREATE TABLE lily.delivery (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    number bigint NOT NULL,
+    notice uuid NOT NULL,
+    subscription uuid,
+    connection uuid NOT NULL,
+    notification_id text NOT NULL,
+    thread text,
+    state text NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    tries integer DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    worker uuid,
+    unsure boolean DEFAULT false NOT NULL,
+    status integer,
+    reason text DEFAULT ''::text NOT NULL,
+    last_at timestamp with time zone,
+    settled_at timestamp with time zone,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT delivery_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'sending'::text, 'delivered'::text, 'dead'::text, 'cancelled'::text])))
+)
+WITH (fillfactor='60');
+
+ALTER TABLE ONLY lily.delivery FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.delivery OWNER TO lily_owner;
+
+CREATE TABLE lily.delivery_attempt (
+    tenant integer NOT NULL,
+    delivery uuid NOT NULL,
+    number integer NOT NULL,
+    at timestamp with time zone NOT NULL,
+    outcome text NOT NULL,
+    status integer,
+    millis real NOT NULL,
+    reason text DEFAULT ''::text NOT NULL,
+    calls jsonb NOT NULL
+);
+
+ALTER TABLE ONLY lily.delivery_attempt FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.delivery_attempt OWNER TO lily_owner;
+
+ALTER TABLE lily.delivery ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME lily.delivery_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE lily.edge (
     tenant integer NOT NULL,
@@ -1150,7 +1435,9 @@ CREATE VIEW lily.live_edge WITH (security_invoker='true') AS
    FROM ((lily.edge e
      JOIN lily.asset u ON (((u.tenant = e.tenant) AND (u.guid = e.upstream) AND (u.deleted_by IS NULL) AND (u.archived_at IS NULL))))
      JOIN lily.asset d ON (((d.tenant = e.tenant) AND (d.guid = e.downstream) AND (d.deleted_by IS NULL) AND (d.archived_at IS NULL))))
-  WHERE (e.deleted_by IS NULL)
+  WHERE ((e.deleted_by IS NULL) AND ((e.level = 'table'::text) OR (NOT (EXISTS ( SELECT
+           FROM lily.asset t
+          WHERE ((t.tenant = e.tenant) AND (t.guid = ANY (ARRAY[e.up_top, e.down_top])) AND ((t.deleted_by IS NOT NULL) OR (t.archived_at IS NOT NULL))))))))
 UNION ALL
  SELECT c.tenant,
     c.implies AS id,
@@ -1243,6 +1530,59 @@ CREATE TABLE lily.migration (
 );
 
 ALTER TABLE lily.migration OWNER TO postgres;
+
+CREATE TABLE lily.notice (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    number bigint NOT NULL,
+    subscription uuid,
+    "position" bigint DEFAULT 0 NOT NULL,
+    recipient text DEFAULT ''::text NOT NULL,
+    kind text NOT NULL,
+    key text NOT NULL,
+    guid uuid,
+    content jsonb NOT NULL,
+    at timestamp with time zone NOT NULL,
+    read_at timestamp with time zone
+);
+
+ALTER TABLE ONLY lily.notice FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.notice OWNER TO lily_owner;
+
+CREATE TABLE lily.notice_mute (
+    tenant integer NOT NULL,
+    recipient text NOT NULL,
+    about text NOT NULL,
+    until timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY lily.notice_mute FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.notice_mute OWNER TO lily_owner;
+
+ALTER TABLE lily.notice ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME lily.notice_number_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE lily.outlet (
+    tenant integer NOT NULL,
+    connection uuid NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    paused_until timestamp with time zone,
+    spent_until timestamp with time zone,
+    gone_revision bigint,
+    reason text DEFAULT ''::text NOT NULL
+);
+
+ALTER TABLE ONLY lily.outlet FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.outlet OWNER TO lily_owner;
 
 CREATE TABLE lily.person (
     tenant integer NOT NULL,
@@ -1346,9 +1686,9 @@ CREATE TABLE lily.propagation_task (
     tenant integer NOT NULL,
     id uuid NOT NULL,
     starts uuid[] NOT NULL,
+    up_starts uuid[] DEFAULT '{}'::uuid[] NOT NULL,
     whole boolean DEFAULT false NOT NULL,
     names text[],
-    rules uuid[] DEFAULT '{}'::uuid[] NOT NULL,
     cause text NOT NULL,
     traceparent text DEFAULT ''::text NOT NULL,
     "position" bigint NOT NULL,
@@ -1365,6 +1705,58 @@ CREATE TABLE lily.propagation_task (
 ALTER TABLE ONLY lily.propagation_task FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.propagation_task OWNER TO lily_owner;
+
+CREATE TABLE lily.protection (
+    tenant integer NOT NULL,
+    connection uuid NOT NULL,
+    guid uuid NOT NULL,
+    object text NOT NULL,
+    state text DEFAULT 'pending'::text NOT NULL,
+    reason text DEFAULT ''::text NOT NULL,
+    columns jsonb DEFAULT '{}'::jsonb NOT NULL,
+    exempt jsonb DEFAULT '{}'::jsonb NOT NULL,
+    findings jsonb DEFAULT '[]'::jsonb NOT NULL,
+    plan jsonb DEFAULT '[]'::jsonb NOT NULL,
+    fingerprint text DEFAULT ''::text NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    asked_at timestamp with time zone NOT NULL,
+    applied_at timestamp with time zone,
+    verified_at timestamp with time zone,
+    next_at timestamp with time zone,
+    CONSTRAINT protection_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'applied'::text, 'verified'::text, 'failed'::text, 'drifted'::text, 'unenforceable'::text, 'planned'::text])))
+);
+
+ALTER TABLE ONLY lily.protection FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.protection OWNER TO lily_owner;
+
+CREATE TABLE lily.protection_ledger (
+    tenant integer NOT NULL,
+    connection uuid NOT NULL,
+    object text NOT NULL,
+    kind text NOT NULL,
+    part text DEFAULT ''::text NOT NULL,
+    grantee text DEFAULT ''::text NOT NULL,
+    column_name text DEFAULT ''::text NOT NULL,
+    detail jsonb DEFAULT '{}'::jsonb NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY lily.protection_ledger FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.protection_ledger OWNER TO lily_owner;
+
+CREATE TABLE lily.remote_handle (
+    tenant integer NOT NULL,
+    connection uuid NOT NULL,
+    key text NOT NULL,
+    handle jsonb NOT NULL,
+    at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY lily.remote_handle FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.remote_handle OWNER TO lily_owner;
 
 CREATE TABLE lily.revocation (
     number bigint NOT NULL,
@@ -1454,6 +1846,26 @@ CREATE TABLE lily.signal_key (
 ALTER TABLE ONLY lily.signal_key FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.signal_key OWNER TO lily_owner;
+
+CREATE TABLE lily.subscription (
+    tenant integer NOT NULL,
+    id uuid NOT NULL,
+    name text NOT NULL,
+    match jsonb NOT NULL,
+    connection uuid,
+    template jsonb,
+    owner text NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    muted_until timestamp with time zone,
+    since bigint NOT NULL,
+    revision bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    updated_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY lily.subscription FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.subscription OWNER TO lily_owner;
 
 CREATE TABLE lily.tag_assignment (
     tenant integer NOT NULL,
@@ -1568,8 +1980,10 @@ ALTER VIEW lily.tag_definition OWNER TO lily_owner;
 CREATE TABLE lily.tag_settings (
     tenant integer NOT NULL,
     unknown_tags text DEFAULT 'create'::text NOT NULL,
+    unknown_terms text DEFAULT 'create'::text NOT NULL,
     revision bigint DEFAULT 1 NOT NULL,
-    CONSTRAINT tag_settings_unknown_tags_check CHECK ((unknown_tags = ANY (ARRAY['create'::text, 'refuse'::text])))
+    CONSTRAINT tag_settings_unknown_tags_check CHECK ((unknown_tags = ANY (ARRAY['create'::text, 'refuse'::text]))),
+    CONSTRAINT tag_settings_unknown_terms_check CHECK ((unknown_terms = ANY (ARRAY['create'::text, 'refuse'::text])))
 );
 
 ALTER TABLE ONLY lily.tag_settings FORCE ROW LEVEL SECURITY;
@@ -1802,6 +2216,15 @@ ALTER TABLE ONLY lily.crawl_state
 ALTER TABLE ONLY lily.dead_letter
     ADD CONSTRAINT dead_letter_pkey PRIMARY KEY (tenant, id);
 
+ALTER TABLE ONLY lily.delivery_attempt
+    ADD CONSTRAINT delivery_attempt_pkey PRIMARY KEY (tenant, delivery, number);
+
+ALTER TABLE ONLY lily.delivery
+    ADD CONSTRAINT delivery_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.delivery
+    ADD CONSTRAINT delivery_tenant_notification_id_key UNIQUE (tenant, notification_id);
+
 ALTER TABLE ONLY lily.edge_claim
     ADD CONSTRAINT edge_claim_pkey PRIMARY KEY (tenant, edge, source);
 
@@ -1856,6 +2279,15 @@ ALTER TABLE ONLY lily.log_fields
 ALTER TABLE ONLY lily.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (number);
 
+ALTER TABLE ONLY lily.notice_mute
+    ADD CONSTRAINT notice_mute_pkey PRIMARY KEY (tenant, recipient, about);
+
+ALTER TABLE ONLY lily.notice
+    ADD CONSTRAINT notice_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.outlet
+    ADD CONSTRAINT outlet_pkey PRIMARY KEY (tenant, connection);
+
 ALTER TABLE ONLY lily.person
     ADD CONSTRAINT person_pkey PRIMARY KEY (tenant, id);
 
@@ -1880,6 +2312,15 @@ ALTER TABLE ONLY lily.propagation_rule
 ALTER TABLE ONLY lily.propagation_task
     ADD CONSTRAINT propagation_task_pkey PRIMARY KEY (tenant, id);
 
+ALTER TABLE ONLY lily.protection_ledger
+    ADD CONSTRAINT protection_ledger_pkey PRIMARY KEY (tenant, connection, object, kind, part, grantee, column_name);
+
+ALTER TABLE ONLY lily.protection
+    ADD CONSTRAINT protection_pkey PRIMARY KEY (tenant, connection, guid);
+
+ALTER TABLE ONLY lily.remote_handle
+    ADD CONSTRAINT remote_handle_pkey PRIMARY KEY (tenant, connection, key);
+
 ALTER TABLE ONLY lily.revocation
     ADD CONSTRAINT revocation_pkey PRIMARY KEY (number);
 
@@ -1900,6 +2341,12 @@ ALTER TABLE ONLY lily.service_account
 
 ALTER TABLE ONLY lily.signal_key
     ADD CONSTRAINT signal_key_pkey PRIMARY KEY (tenant, key);
+
+ALTER TABLE ONLY lily.subscription
+    ADD CONSTRAINT subscription_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.subscription
+    ADD CONSTRAINT subscription_tenant_name_key UNIQUE (tenant, name);
 
 ALTER TABLE ONLY lily.tag_assignment
     ADD CONSTRAINT tag_assignment_pkey PRIMARY KEY (tenant, guid, kind, tag, origin, by);
@@ -2048,11 +2495,21 @@ CREATE UNIQUE INDEX dead_letter_cause ON lily.dead_letter USING btree (tenant, c
 
 CREATE INDEX dead_letter_state ON lily.dead_letter USING btree (tenant, state, at, id);
 
+CREATE INDEX delivery_due ON lily.delivery USING btree (tenant, connection, due_at, number) WHERE (state = 'waiting'::text);
+
+CREATE INDEX delivery_page ON lily.delivery USING btree (tenant, number);
+
+CREATE INDEX delivery_sending ON lily.delivery USING btree (worker) WHERE (state = 'sending'::text);
+
+CREATE INDEX delivery_thread ON lily.delivery USING btree (tenant, connection, thread, number) WHERE ((thread IS NOT NULL) AND (state = ANY (ARRAY['waiting'::text, 'sending'::text])));
+
 CREATE INDEX edge_claim_job ON lily.edge_claim USING btree (tenant, source) WHERE (source ~~ 'job:%'::text);
 
 CREATE INDEX edge_down_top ON lily.edge USING btree (tenant, down_top, up_top, type) WHERE (level = 'column'::text);
 
 CREATE INDEX edge_downstream ON lily.edge USING btree (tenant, downstream, upstream);
+
+CREATE INDEX edge_implies ON lily.edge USING btree (tenant, implies) WHERE (implies IS NOT NULL);
 
 CREATE INDEX edge_job ON lily.edge USING btree (tenant, source) WHERE (source ~~ 'job:%'::text);
 
@@ -2084,6 +2541,12 @@ CREATE INDEX login_failure_tenant_address_at_idx ON lily.login_failure USING btr
 
 CREATE INDEX login_failure_tenant_username_at_idx ON lily.login_failure USING btree (tenant, username, at);
 
+CREATE INDEX notice_at ON lily.notice USING btree (tenant, at);
+
+CREATE INDEX notice_inbox ON lily.notice USING btree (tenant, recipient, number) WHERE (recipient <> ''::text);
+
+CREATE INDEX notice_unread ON lily.notice USING btree (tenant, recipient) WHERE ((recipient <> ''::text) AND (read_at IS NULL));
+
 CREATE INDEX policy_resource ON lily.policy USING btree (tenant, resource_kind, resource_id);
 
 CREATE INDEX propagated_root ON lily.propagated USING btree (tenant, root);
@@ -2091,6 +2554,8 @@ CREATE INDEX propagated_root ON lily.propagated USING btree (tenant, root);
 CREATE INDEX propagated_rule ON lily.propagated USING btree (tenant, rule) WHERE (rule IS NOT NULL);
 
 CREATE INDEX propagation_task_open ON lily.propagation_task USING btree (tenant, size, created_at) WHERE (state = 'waiting'::text);
+
+CREATE INDEX protection_due ON lily.protection USING btree (tenant, connection, next_at);
 
 CREATE INDEX run_job ON lily.run USING btree (tenant, job_namespace, job_name, updated_at DESC, id);
 
@@ -2258,6 +2723,10 @@ CREATE POLICY app ON lily.crawl_state TO lily_app USING ((tenant = ( SELECT lily
 
 CREATE POLICY app ON lily.dead_letter TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
+CREATE POLICY app ON lily.delivery TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.delivery_attempt TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
 CREATE POLICY app ON lily.edge TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.edge_claim TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
@@ -2286,6 +2755,12 @@ CREATE POLICY app ON lily.lineage_job TO lily_app USING ((tenant = ( SELECT lily
 
 CREATE POLICY app ON lily.login_failure TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
+CREATE POLICY app ON lily.notice TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.notice_mute TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.outlet TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
 CREATE POLICY app ON lily.person TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.policy TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
@@ -2296,6 +2771,12 @@ CREATE POLICY app ON lily.propagation_rule TO lily_app USING ((tenant = ( SELECT
 
 CREATE POLICY app ON lily.propagation_task TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
+CREATE POLICY app ON lily.protection TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.protection_ledger TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.remote_handle TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
 CREATE POLICY app ON lily.rule_attachment TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.run TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
@@ -2305,6 +2786,8 @@ CREATE POLICY app ON lily.scraper_policy TO lily_app USING ((tenant = ( SELECT l
 CREATE POLICY app ON lily.service_account TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.signal_key TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.subscription TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.tag_assignment TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
@@ -2362,6 +2845,10 @@ ALTER TABLE lily.crawl_state ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.dead_letter ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE lily.delivery ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.delivery_attempt ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE lily.edge ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.edge_claim ENABLE ROW LEVEL SECURITY;
@@ -2389,6 +2876,12 @@ ALTER TABLE lily.job_error ENABLE ROW LEVEL SECURITY;
 ALTER TABLE lily.lineage_job ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.login_failure ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.notice ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.notice_mute ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.outlet ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY owner ON lily.asset TO lily_owner USING (true) WITH CHECK (true);
 
@@ -2430,6 +2923,10 @@ CREATE POLICY owner ON lily.crawl_state TO lily_owner USING (true) WITH CHECK (t
 
 CREATE POLICY owner ON lily.dead_letter TO lily_owner USING (true) WITH CHECK (true);
 
+CREATE POLICY owner ON lily.delivery TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.delivery_attempt TO lily_owner USING (true) WITH CHECK (true);
+
 CREATE POLICY owner ON lily.edge TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.edge_claim TO lily_owner USING (true) WITH CHECK (true);
@@ -2458,6 +2955,12 @@ CREATE POLICY owner ON lily.lineage_job TO lily_owner USING (true) WITH CHECK (t
 
 CREATE POLICY owner ON lily.login_failure TO lily_owner USING (true) WITH CHECK (true);
 
+CREATE POLICY owner ON lily.notice TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.notice_mute TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.outlet TO lily_owner USING (true) WITH CHECK (true);
+
 CREATE POLICY owner ON lily.person TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.policy TO lily_owner USING (true) WITH CHECK (true);
@@ -2468,6 +2971,12 @@ CREATE POLICY owner ON lily.propagation_rule TO lily_owner USING (true) WITH CHE
 
 CREATE POLICY owner ON lily.propagation_task TO lily_owner USING (true) WITH CHECK (true);
 
+CREATE POLICY owner ON lily.protection TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.protection_ledger TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.remote_handle TO lily_owner USING (true) WITH CHECK (true);
+
 CREATE POLICY owner ON lily.rule_attachment TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.run TO lily_owner USING (true) WITH CHECK (true);
@@ -2477,6 +2986,8 @@ CREATE POLICY owner ON lily.scraper_policy TO lily_owner USING (true) WITH CHECK
 CREATE POLICY owner ON lily.service_account TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.signal_key TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.subscription TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.tag_assignment TO lily_owner USING (true) WITH CHECK (true);
 
@@ -2504,6 +3015,12 @@ ALTER TABLE lily.propagation_rule ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.propagation_task ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE lily.protection ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.protection_ledger ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.remote_handle ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE lily.rule_attachment ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.run ENABLE ROW LEVEL SECURITY;
@@ -2512,7 +3029,27 @@ ALTER TABLE lily.scraper_policy ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.service_account ENABLE ROW LEVEL SECURITY;
 
+CREATE POLICY sight ON lily.asset AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR lily.visible(tenant, guid, asset_type, parent, (tags || COALESCE(own_tags, '{}'::text[])))));
+
+CREATE POLICY sight ON lily.asset_alias AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR (guid IS NULL) OR lily.visible(tenant, guid)));
+
+CREATE POLICY sight ON lily.asset_source AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR (guid IS NULL) OR lily.visible(tenant, guid)));
+
+CREATE POLICY sight ON lily.edge AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR (lily.visible(tenant, upstream) AND lily.visible(tenant, downstream))));
+
+CREATE POLICY sight ON lily.fact AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR (guid IS NULL) OR (lily.visible(tenant, guid) AND ((kind !~~ 'Edge%'::text) OR lily.visible(tenant, ((((payload)::jsonb -> 'after'::text) ->> 'upstream'::text))::uuid)))));
+
+CREATE POLICY sight ON lily.incident AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR (guid IS NULL) OR lily.visible(tenant, guid)));
+
+CREATE POLICY sight ON lily.propagated AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR (guid IS NULL) OR lily.visible(tenant, guid)));
+
+CREATE POLICY sight ON lily.protection AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR (guid IS NULL) OR lily.visible(tenant, guid)));
+
+CREATE POLICY sight ON lily.tag_assignment AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR (guid IS NULL) OR lily.visible(tenant, guid)));
+
 ALTER TABLE lily.signal_key ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.subscription ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY system ON lily.asset TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
@@ -2554,6 +3091,10 @@ CREATE POLICY system ON lily.crawl_state TO lily_system USING ((tenant = ANY (( 
 
 CREATE POLICY system ON lily.dead_letter TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
+CREATE POLICY system ON lily.delivery TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.delivery_attempt TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
 CREATE POLICY system ON lily.edge TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.edge_claim TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
@@ -2582,6 +3123,12 @@ CREATE POLICY system ON lily.lineage_job TO lily_system USING ((tenant = ANY (( 
 
 CREATE POLICY system ON lily.login_failure TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
+CREATE POLICY system ON lily.notice TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.notice_mute TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.outlet TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
 CREATE POLICY system ON lily.person TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.policy TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
@@ -2592,6 +3139,12 @@ CREATE POLICY system ON lily.propagation_rule TO lily_system USING ((tenant = AN
 
 CREATE POLICY system ON lily.propagation_task TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
+CREATE POLICY system ON lily.protection TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.protection_ledger TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.remote_handle TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
 CREATE POLICY system ON lily.rule_attachment TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.run TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
@@ -2601,6 +3154,8 @@ CREATE POLICY system ON lily.scraper_policy TO lily_system USING ((tenant = ANY 
 CREATE POLICY system ON lily.service_account TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.signal_key TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
+CREATE POLICY system ON lily.subscription TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.tag_assignment TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
@@ -2711,6 +3266,12 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.crawl_state TO lily_system;
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.dead_letter TO lily_app;
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.dead_letter TO lily_system;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.delivery TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.delivery TO lily_system;
+
+GRANT SELECT ON TABLE lily.delivery_attempt TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.delivery_attempt TO lily_system;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.edge TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.edge TO lily_system;
 
@@ -2766,6 +3327,15 @@ GRANT USAGE ON SEQUENCE lily.log_fields_offset TO lily_system;
 GRANT SELECT,INSERT,DELETE ON TABLE lily.login_failure TO lily_app;
 GRANT SELECT,DELETE ON TABLE lily.login_failure TO lily_system;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.notice TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.notice TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.notice_mute TO lily_app;
+GRANT SELECT ON TABLE lily.notice_mute TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.outlet TO lily_app;
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.outlet TO lily_system;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.person TO lily_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.policy TO lily_app;
@@ -2783,6 +3353,15 @@ GRANT SELECT ON TABLE lily.propagation_rule TO lily_system;
 GRANT SELECT ON TABLE lily.propagation_task TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.propagation_task TO lily_system;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.protection TO lily_system;
+GRANT SELECT,UPDATE ON TABLE lily.protection TO lily_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.protection_ledger TO lily_system;
+GRANT SELECT ON TABLE lily.protection_ledger TO lily_app;
+
+GRANT SELECT ON TABLE lily.remote_handle TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.remote_handle TO lily_system;
+
 GRANT SELECT,INSERT ON TABLE lily.revocation TO lily_app;
 GRANT SELECT,DELETE ON TABLE lily.revocation TO lily_system;
 
@@ -2799,6 +3378,9 @@ GRANT SELECT,INSERT,UPDATE ON TABLE lily.service_account TO lily_app;
 
 GRANT SELECT,INSERT ON TABLE lily.signal_key TO lily_app;
 GRANT SELECT,INSERT,DELETE ON TABLE lily.signal_key TO lily_system;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.subscription TO lily_app;
+GRANT SELECT ON TABLE lily.subscription TO lily_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.tag_assignment TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.tag_assignment TO lily_system;

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lily import plugins, schedule
 from lily.api.deps import After, Limit, Segment, ServicesDep, actor_of, requires, uuid_of
+from lily.api.egress import reachable
 from lily.api.fields import Line, Page, Request, Shown
 from lily.api.rest import endpoints
 from lily.api.rest.pages import mark, unmark
@@ -67,7 +68,10 @@ class NewConnection(Request):
 
     name: Line
     plugin: Line
-    uses: Annotated[list[Literal["hook", "source", "webhook"]], Field(min_length=1, max_length=1)]
+    uses: Annotated[
+        list[Literal["hook", "source", "webhook", "target", "filter"]],
+        Field(min_length=1, max_length=1),
+    ]
     options: Options = Field(default_factory=dict)
     schedule: When | None = None
     ordinal: Ordinal = 0
@@ -221,6 +225,8 @@ def test(
         found = connections.get(unit, uuid_of("connection", id))
     if _kind(found) == "source":
         return _glance(services.core, caller.tenant, found)
+    if _kind(found) in ("target", "filter"):
+        raise Invalid("is tried by the test of a subscription that uses it", "connection")
     if endpoints.is_webhook(found):
         raise Invalid("is tried by calling its webhook_url, signed", "connection")
     if body.observation is None:
@@ -291,11 +297,13 @@ def _checked(
     except PluginError as problem:
         raise Invalid(str(problem), "plugin") from problem
     plugins.confine(checked, source_folders(core.settings, tenant))
+    if kind == "target":
+        reachable(core.settings.egress_allow, plugins.build(kind, plugin, options))
     return checked
 
 
 def _kind(connection: Connection) -> plugins.Kind:
-    kinds: tuple[plugins.Kind, ...] = ("source", "webhook")
+    kinds: tuple[plugins.Kind, ...] = ("source", "webhook", "target", "filter")
     return next((kind for kind in kinds if kind in connection.uses), "hook")
 
 

@@ -1,0 +1,183 @@
+"""Target `jira`: one issue for each thing, comments for what happens to it, and its transitions."""
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from lily.sdk import Call, Notice, Rate, Refused, Reject, Sending
+from lily.sdk.text import cut, line
+
+SUMMARY = 255
+TEXT = 20_000
+CATEGORY = {"acknowledged": "indeterminate", "resolved": "done"}
+
+
+class Jira:
+    """Makes an issue, comments on it, and moves it along with the incident."""
+
+    concurrency: ClassVar[int] = 4
+    rate: ClassVar[Rate | None] = Rate(per_second=5, burst=10)
+    threads: ClassVar[bool] = True
+
+    class Options(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+
+        url: str = Field(description="Of the site: https://example.atlassian.net")
+        email: str = Field(min_length=3, max_length=200)
+        token: SecretStr = Field(min_length=1, description="An API token of that person.")
+        project: str = Field(pattern=r"^[A-Z][A-Z0-9_]{0,20}$", description="The project's key.")
+        issue_type: str = Field("Task", min_length=1, max_length=60)
+        labels: list[str] = Field(default_factory=list, max_length=10)
+        priorities: dict[str, str] = Field(
+            default={"critical": "Highest", "high": "High", "medium": "Medium", "low": "Low"},
+            description="Severity to the name of a priority; empty sets none.",
+        )
+
+    def __init__(self, options: Options) -> None:
+        self._api = options.url.rstrip("/") + "/rest/api/3"
+        pair = f"{options.email}:{options.token.get_secret_value()}"
+        self._headers = {
+            "Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}",
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+        }
+        self._options = options
+
+    def address(self) -> str:
+        return self._options.url
+
+    def send(self, notice: Notice) -> Sending:
+        key = notice.handle["key"] if notice.handle else None
+        if key is None and (notice.unsure or notice.event not in ("opened", "told")):
+            key = yield from self._find(notice)
+        if key is not None:
+            try:
+                yield from self._update(notice, key)
+            except Refused as refusal:
+                if refusal.answer.status != 404:
+                    raise
+                key = None  # somebody deleted it
+        if key is None:
+            if notice.echo or notice.event == "resolved":
+                return None  # nothing to say where nothing was said
+            key = yield from self._create(notice)
+        return {"key": key}
+
+    def _find(self, notice: Notice) -> Sending:
+        """The issue that carries our label; two of them are ours, and the older is the one."""
+        jql = f'project = {self._options.project} AND labels = "{label(notice)}" ORDER BY created'
+        body = {"jql": jql, "fields": ["key", "status"], "maxResults": 2}
+        found = (yield self._call("POST", "/search/jql", body)).json() or {}
+        issues = found.get("issues") or []
+        return issues[0]["key"] if issues else None
+
+    def _create(self, notice: Notice) -> Sending:
+        fields: dict[str, Any] = {
+            "project": {"key": self._options.project},
+            "issuetype": {"name": self._options.issue_type},
+            "summary": line(notice.title, SUMMARY) or "Notice",
+            "labels": ["lily", label(notice), *map(_word, [*self._options.labels, *notice.labels])],
+            "description": document(notice),
+        }
+        fields["labels"] = list(dict.fromkeys(filter(None, fields["labels"])))
+        priority = self._options.priorities.get(notice.severity or "")
+        if priority:
+            fields["priority"] = {"name": priority}
+        try:
+            answer = yield self._call("POST", "/issue", {"fields": fields})
+        except Refused as refusal:
+            wrong = (refusal.answer.json() or {}).get("errors") or {}
+            if refusal.answer.status != 400 or "priority" not in wrong or not priority:
+                raise
+            del fields["priority"]  # not on the project's screen
+            answer = yield self._call("POST", "/issue", {"fields": fields})
+        made = answer.json()
+        if not isinstance(made, dict) or "key" not in made:
+            raise Reject("did not say which issue it made")
+        return made["key"]
+
+    def _update(self, notice: Notice, key: str) -> Sending:
+        """Move it first: done again, that changes nothing, while a comment would be a second."""
+        wanted = CATEGORY.get(notice.event)
+        if wanted is not None and not notice.echo:
+            yield from self._move(key, wanted)
+        body = {"body": document(notice, brief=True)}
+        yield self._call("POST", f"/issue/{key}/comment", body, "POST /issue/…/comment")
+        return None
+
+    def _move(self, key: str, category: str) -> Sending:
+        path, shown = f"/issue/{key}/transitions", "/issue/…/transitions"
+        found = (yield self._call("GET", path, None, f"GET {shown}")).json() or {}
+        for each in found.get("transitions") or []:
+            to = (each.get("to") or {}).get("statusCategory") or {}
+            if to.get("key") == category:
+                body = {"transition": {"id": each["id"]}}
+                yield self._call("POST", path, body, f"POST {shown}")
+                return None
+        return None
+
+    def _call(
+        self, method: str, path: str, body: Mapping[str, Any] | None, label: str = ""
+    ) -> Call:
+        raw = msgspec.json.encode(body) if body is not None else b""
+        return Call(method, self._api + path, self._headers, raw, label or f"{method} {path}")
+
+
+def label(notice: Notice) -> str:
+    """What finds the issue again; what comes back from Jira names the incident by it."""
+    if notice.incident:
+        return f"lily-{notice.incident}"
+    return f"lily-n-{hashlib.sha256(notice.key.encode()).hexdigest()[:16]}"
+
+
+def document(notice: Notice, brief: bool = False) -> dict[str, Any]:
+    """The notice in Atlassian's document format; empty text nodes are refused there."""
+    content: list[dict[str, Any]] = []
+    if brief:
+        content.append(_paragraph([_text(notice.title, strong=True)]))
+    left = TEXT
+    for part in notice.text.split("\n"):
+        if part.strip() and left > 0:
+            content.append(_paragraph([_text(cut(part, left))]))
+            left -= len(part)
+    if not brief and notice.fields:
+        content.append(_bullets(notice.fields))
+    if notice.url.startswith(("http://", "https://")):
+        content.append(_paragraph([_link("Open", notice.url)]))
+    if not content:
+        content.append(_paragraph([_text(notice.title or "Notice")]))
+    return {"type": "doc", "version": 1, "content": content}
+
+
+def _bullets(fields: Mapping[str, str]) -> dict[str, Any]:
+    items = [
+        {
+            "type": "listItem",
+            "content": [_paragraph([_text(f"{name}: ", strong=True), _text(cut(value, 2000))])],
+        }
+        for name, value in fields.items()
+        if name.strip() and value.strip()
+    ]
+    return {"type": "bulletList", "content": items}
+
+
+def _paragraph(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"type": "paragraph", "content": list(nodes)}
+
+
+def _text(text: str, strong: bool = False) -> dict[str, Any]:
+    node: dict[str, Any] = {"type": "text", "text": text or " "}
+    return {**node, "marks": [{"type": "strong"}]} if strong else node
+
+
+def _link(text: str, url: str) -> dict[str, Any]:
+    return {**_text(text), "marks": [{"type": "link", "attrs": {"href": url}}]}
+
+
+def _word(text: str) -> str:
+    """Labels carry no spaces."""
+    return "-".join(text.split())[:255]

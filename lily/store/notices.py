@@ -1,0 +1,143 @@
+"""Facts become notices, and notices become deliveries, each once."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid5
+
+import msgspec
+from msgspec import structs
+from psycopg.types.json import Jsonb
+
+from lily.notify.match import Subject
+from lily.sdk.targets import Notice
+from lily.store.database import Unit
+from lily.types import Tenant
+
+INSERT_NOTICE = """
+INSERT INTO notice (tenant, id, subscription, position, recipient, kind, key, guid, content, at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
+"""
+INSERT_DELIVERY = """
+INSERT INTO delivery
+  (tenant, id, notice, subscription, connection, notification_id, thread, state, reason, due_at,
+   created_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
+"""
+SUBJECTS = """
+SELECT guid, coalesce(caller_id, guid::text), qualified_name, asset_name, asset_type,
+       coalesce(asset_owner, ''), tags
+  FROM asset WHERE tenant = %s AND guid = ANY(%s)
+"""
+# Containers around assets; the depth ends a parent that is its own grandparent.
+AROUND = """
+WITH RECURSIVE up(guid, container, depth) AS (
+  SELECT a.guid, a.parent, 1 FROM asset a
+   WHERE a.tenant = %(tenant)s AND a.guid = ANY(%(guids)s) AND a.parent IS NOT NULL
+  UNION
+  SELECT up.guid, a.parent, up.depth + 1 FROM up JOIN asset a
+      ON a.tenant = %(tenant)s AND a.guid = up.container
+   WHERE a.parent IS NOT NULL AND up.depth < 16)
+SELECT guid, array_agg(DISTINCT container) FROM up GROUP BY guid
+"""
+DOWNSTREAM = """
+WITH RECURSIVE down(guid, depth) AS (
+  SELECT %(root)s::uuid, 0
+  UNION
+  SELECT e.downstream, d.depth + 1 FROM down d JOIN live_edge e
+      ON e.tenant = %(tenant)s AND e.upstream = d.guid
+   WHERE d.depth < %(depth)s)
+SELECT DISTINCT guid FROM down WHERE depth > 0 LIMIT %(most)s
+"""
+MOST_DOWNSTREAM = 10_000
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A notice to be stored; with a connection it is delivered there."""
+
+    notice: Notice
+    guid: UUID | None
+    position: int = 0
+    subscription: UUID | None = None
+    recipient: str = ""
+    connection: UUID | None = None
+    notification_id: str = ""
+    threads: bool = False
+    dead: str = ""  # why it cannot even be tried
+
+
+def id_of(tenant: Tenant, subscription: UUID, position: int) -> UUID:
+    """The id of a subscription's notice and delivery of a fact: read again it is the same."""
+    return uuid5(tenant.id, f"notice:{subscription}:{position}")
+
+
+def store(unit: Unit, made: Sequence[Made], now: datetime) -> None:
+    """All that is new of them."""
+    number = unit.tenant.number
+    with unit.conn.cursor() as cur:
+        cur.executemany(INSERT_NOTICE, [_notice(number, each) for each in made])
+        cur.executemany(
+            INSERT_DELIVERY,
+            [_delivery(number, each, now) for each in made if each.connection is not None],
+        )
+
+
+def subjects(unit: Unit, guids: Collection[UUID], around: bool) -> dict[UUID, Subject]:
+    """The assets as they are now; `around` asks for their containers too."""
+    number, wanted = unit.tenant.number, list(guids)
+    within: dict[UUID, frozenset[UUID]] = {}
+    if around:
+        rows = unit.conn.execute(AROUND, {"tenant": number, "guids": wanted}).fetchall()
+        within = {guid: frozenset(containers) for guid, containers in rows}
+    rows = unit.conn.execute(SUBJECTS, [number, wanted]).fetchall()
+    found = [Subject(*row) for row in rows]
+    return {
+        each.guid: structs.replace(each, within=within.get(each.guid, frozenset()))
+        for each in found
+    }
+
+
+def downstream(unit: Unit, root: UUID, depth: int) -> frozenset[UUID]:
+    """What lies downstream of an asset, so many steps away at most."""
+    values = {
+        "tenant": unit.tenant.number, "root": root, "depth": depth, "most": MOST_DOWNSTREAM,
+    }  # fmt: skip
+    return frozenset(guid for (guid,) in unit.conn.execute(DOWNSTREAM, values).fetchall())
+
+
+def owners(unit: Unit, guids: Collection[UUID]) -> list[str]:
+    """The names of those who own one of these assets."""
+    names = unit.conn.execute(
+        "SELECT DISTINCT asset_owner FROM asset WHERE tenant = %s AND guid = ANY(%s)"
+        " AND asset_owner IS NOT NULL ORDER BY asset_owner",
+        [unit.tenant.number, list(guids)],
+    ).fetchall()
+    return [name for (name,) in names]
+
+
+def muted(unit: Unit, now: datetime) -> set[tuple[str, str]]:
+    """Who does not want to hear of what."""
+    rows = unit.conn.execute(
+        "SELECT recipient, about FROM notice_mute WHERE tenant = %s AND until > %s",
+        [unit.tenant.number, now],
+    ).fetchall()
+    return {(recipient, about) for recipient, about in rows}
+
+
+def _notice(number: int, made: Made) -> tuple[Any, ...]:
+    notice = made.notice
+    return (
+        number, UUID(notice.id), made.subscription, made.position, made.recipient, notice.kind,
+        notice.key, made.guid, Jsonb(msgspec.to_builtins(notice)), notice.at,
+    )  # fmt: skip
+
+
+def _delivery(number: int, made: Made, now: datetime) -> tuple[Any, ...]:
+    id = UUID(made.notice.id)
+    thread = made.notice.key if made.threads else None
+    name = made.notification_id or str(id)
+    state = "dead" if made.dead else "waiting"
+    return (
+        number, id, id, made.subscription, made.connection, name, thread, state, made.dead, now,
+        now,
+    )  # fmt: skip

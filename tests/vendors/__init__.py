@@ -1,0 +1,1 @@
+"""Vendors on loopback: they speak the real wire format and enforce the real limits."""
