@@ -33,7 +33,7 @@ from lily.lineage.sql_model import (
 from lily.lineage.sql_scopes import Made, Trace
 from lily.lineage.sql_writes import Write, writes
 
-LENGTH_LIMIT = 1_000_000
+LENGTH_LIMIT = 300_000
 # A parser of thirty dialects fails in more ways than it promises.
 CANNOT = (
     SqlglotError, RecursionError, ValueError, TypeError, AttributeError, LookupError,

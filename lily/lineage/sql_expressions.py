@@ -1,6 +1,6 @@
 """Expressions of a query: what they read, and one put in the place of a column of another."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 from sqlglot.optimizer.scope import walk_in_scope
@@ -10,8 +10,6 @@ from lily.lineage.sql_model import Relation, Why
 TEXT_LIMIT = 2_000
 NODES_LIMIT = 300  # of an expression that is put into another one
 NAMES = (exp.Column, exp.TableColumn)  # of a column, and of a source as one value
-
-Ways = Sequence[exp.Expr]
 
 
 def text(how: exp.Expr, dialect: str) -> str | None:
@@ -49,30 +47,21 @@ def reason(node: exp.Expr, top: exp.Expr) -> Why | None:
     return None
 
 
-def placed(
-    value: exp.Expr,
-    node: exp.Expr,
-    how: exp.Expr,
-    inner: Sequence[tuple[exp.Expr, Sequence[exp.Expr]]],
-) -> exp.Expr:
-    """The expression with a column replaced by what it is made of."""
-    if value is node:
-        return how
-    ways = {id(node): how}
-    for other, found in inner:
-        if other == node:
-            ways[id(other)] = how
-        elif len(found) == 1:
-            ways[id(other)] = found[0]
-    if sum(1 for each in ways.values() for _ in each.walk()) > NODES_LIMIT:
-        return value
-    places = [other for other, _ in inner]
-    copied = value.copy()
-    twins = [each for each in columns(copied) if any(each == place for place in places)]
-    for twin in twins:
-        match = next((o for o in places if o == twin and id(o) in ways), None)
-        if match is not None and twin is not copied:
-            put(twin, ways[id(match)])
+def named(column: exp.Expr) -> tuple[str, str]:
+    return column.text("table"), column.name
+
+
+def placed(value: exp.Expr, ways: Mapping[tuple[str, str], exp.Expr]) -> exp.Expr:
+    """The expression with columns replaced by what they are made of; as it is if that is much."""
+    size, new = 0, {key: how for key, how in ways.items() if not isinstance(how, exp.Column)}
+    for how in new.values():
+        size += sum(1 for _ in how.walk())
+        if size > NODES_LIMIT:
+            return value
+    copied: exp.Expr = value.copy()
+    for twin in columns(copied):
+        if (found := ways.get(named(twin))) is not None and twin is not copied:
+            put(twin, found)
     return copied
 
 

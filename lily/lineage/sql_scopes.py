@@ -11,6 +11,7 @@ from lily.lineage.sql_expressions import (
     NAMES,
     call,
     counts_rows,
+    named,
     placed,
     read,
     relation_of,
@@ -19,6 +20,7 @@ from lily.lineage.sql_expressions import (
 )
 from lily.lineage.sql_model import ColumnsOf, Origin, Problem, Relation, Why
 
+COMPOSED_LIMIT = 50  # columns of an expression that is written out for each of their ways
 CLAUSES: tuple[tuple[str, Why], ...] = (
     ("where", "filter"), ("having", "filter"), ("qualify", "filter"), ("group", "group"),
     ("distinct", "group"), ("order", "sort"), ("sort", "sort"), ("cluster", "sort"),
@@ -36,7 +38,7 @@ class Made(msgspec.Struct):
 
     def add(self, origin: Origin, how: exp.Expr) -> None:
         known = self.of.setdefault(origin, [])
-        if how not in known:
+        if not any(how is each or how == each for each in known):
             known.append(how)
 
     def join(self, other: "Made") -> None:
@@ -56,6 +58,8 @@ class Trace:
         self._dialect = dialect
         self._made: dict[int, list[Made]] = {}
         self._entered: set[int] = set()
+        self._by_name: dict[int, tuple[list[Made], dict[str, Made]]] = {}
+        self._texts: dict[int, tuple[exp.Expr, str | None]] = {}
         self.influences: dict[Origin, set[Why]] = defaultdict(set)
         self.tables: set[Relation] = set()
         self.problems: list[Problem] = []
@@ -70,7 +74,10 @@ class Trace:
         return self._made[key]
 
     def text(self, how: exp.Expr) -> str | None:
-        return text(how, self._dialect)
+        """Written once, however many columns it is made of."""
+        if id(how) not in self._texts:
+            self._texts[id(how)] = (how, text(how, self._dialect))
+        return self._texts[id(how)][1]
 
     # What a scope puts out.
 
@@ -135,14 +142,23 @@ class Trace:
 
     def _compose(self, made: Made, value: exp.Expr, inner: list[tuple[exp.Expr, Made]]) -> None:
         """Put what each column is made of in its place."""
-        ways_of = [(node, [w for each in found.of.values() for w in each]) for node, found in inner]
-        for node, found in inner:
+        columns = {named(node): (node, found) for node, found in inner}
+        single = {
+            key: ways[0] for key, (_, found) in columns.items() if len(ways := _ways(found)) == 1
+        }
+        whole = placed(value, single)  # made once: an expression may read thousands of columns
+        for key, (node, found) in columns.items():
             made.tables |= found.tables
             for origin, why in found.by.items():
                 made.by.setdefault(origin, set()).update(why)
             for origin, ways in found.of.items():
                 for how in ways:
-                    made.add(origin, placed(value, node, how, ways_of))
+                    if value is node:
+                        made.add(origin, how)
+                    elif key in single or len(columns) > COMPOSED_LIMIT:
+                        made.add(origin, whole)
+                    else:
+                        made.add(origin, placed(value, {**single, key: how}))
 
     def _nested(
         self, scope: Scope, node: exp.Expr, made: Made, value: exp.Expr, why: Why | None
@@ -195,15 +211,22 @@ class Trace:
             if not isinstance(source.this, exp.Identifier):
                 return self._made_by(scope, source, name)
             return self._leaf(source, name, column)
-        outs = self.outputs(source)
-        found = next((each for each in outs if each.name == name), None)
+        outs = self._named(source)
+        found = outs.get(name)
         if found is None and source.is_udtf and outs:
-            found = outs[0]
-        if found is None and any(each.name == "*" for each in outs):
+            found = next(iter(outs.values()))
+        if found is None and "*" in outs:
             return Made(name)  # the star was reported
         if found is None and id(source.expression) in self._entered:
             self._miss("column", f"{table}.{name}: {table} has no such column")
         return found or Made(name)
+
+    def _named(self, scope: Scope) -> dict[str, Made]:
+        """The outputs of a scope by name; of several with one name the first."""
+        outs, key = self.outputs(scope), id(scope.expression)
+        if key not in self._by_name or self._by_name[key][0] is not outs:
+            self._by_name[key] = (outs, {each.name: each for each in reversed(outs)})
+        return self._by_name[key][1]
 
     def _made_by(self, scope: Scope, function: exp.Table, name: str) -> Made:
         [first, *_] = self._unnested(scope, function)
@@ -339,6 +362,15 @@ class Trace:
         problem = Problem(missing, message)
         if problem not in self.problems:
             self.problems.append(problem)
+
+
+def _ways(made: Made) -> list[exp.Expr]:
+    """The different expressions by which a column comes about."""
+    found: list[exp.Expr] = []
+    for how in (how for ways in made.of.values() for how in ways):
+        if not any(how is each for each in found):
+            found.append(how)
+    return found
 
 
 def _is_output(scope: Scope, column: exp.Expr) -> bool:
