@@ -9,7 +9,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lily.connectors.names import column, joined, shown
-from lily.sdk import AssetSeen, Cursor, Observation, Reject, Retry
+from lily.sdk import AssetSeen, Cursor, EdgeSeen, Reading, Reject, Retry, SqlPlace
 
 RELATIONS = ("model", "seed", "snapshot", "source")
 KINDS = {"view": "view", "materialized_view": "materialized_view", "base table": "table"}
@@ -46,11 +46,14 @@ class Dbt:
         self._catalog = options.catalog or beside
         self._namespace = options.namespace
 
-    def read(self, cursor: Cursor | None) -> Iterator[Observation | Cursor]:
+    def read(self, cursor: Cursor | None) -> Iterator[Reading]:
         manifest = _load(self._manifest)
         needless = self._catalog is None or not self._catalog.exists()
         catalog = {} if needless else _load(self._catalog or Path())
         yield from Project(manifest, catalog, self._namespace).observations()
+
+    def sql_place(self) -> SqlPlace | None:
+        return SqlPlace(namespace=self._namespace) if self._namespace else None
 
 
 class Project:
@@ -70,13 +73,22 @@ class Project:
         self._found = {**_mapping(catalog.get("sources")), **_mapping(catalog.get("nodes"))}
         self._tests = self._attached()
 
-    def observations(self) -> Iterator[AssetSeen]:
+    def observations(self) -> Iterator[AssetSeen | EdgeSeen]:
         relations = {k: n for k, n in self._nodes.items() if n.get("resource_type") in RELATIONS}
         yield from self._containers(relations)
         for key, node in relations.items():
             yield from self._relation(key, node)
         for key, exposure in self._exposures.items():
             yield self._exposure(key, exposure)
+        for key, node in {**relations, **self._exposures}.items():
+            yield from self._edges(key, node)
+
+    def _edges(self, key: str, node: Node) -> Iterator[EdgeSeen]:
+        """From everything that a model or an exposure depends on."""
+        own = self.name(key)
+        for each in self._upstream(node):
+            if own is not None and each != own:
+                yield EdgeSeen(from_name=each, to_name=own, process=key)
 
     def name(self, key: str) -> str | None:
         """The qualified name of a node; what is no asset has none."""
@@ -129,7 +141,7 @@ class Project:
         yield from self._columns(key, name, node, found)
 
     def _described(self, key: str, node: Node) -> dict[str, Any]:
-        """Lineage is told as names until edges exist."""
+        """What it depends on by name too, for those who read an asset alone."""
         return _given(
             dbt_id=key,
             dbt_type=node.get("resource_type"),
