@@ -9,7 +9,7 @@ import msgspec
 from lily.assets.documents import FUTURE, moment, own_tenant
 from lily.assets.names import canonical
 from lily.errors import FieldError, Invalid
-from lily.events.lineage import EdgeSeen
+from lily.events.lineage import EdgeGone, EdgeSeen
 from lily.lineage.labels import CONTAINS, DEFAULT
 from lily.lineage.rules import problems
 from lily.types import Tenant
@@ -44,13 +44,24 @@ class Stated(msgspec.Struct, frozen=True):
     columns: list[Column]
     source: str | None
     observed_at: datetime | None
+    gone: bool = False  # the source no longer sees it
 
     @property
     def is_containment(self) -> bool:
         return self.edge.relationship_type == CONTAINS
 
-    def edges(self, start: str, end: str) -> Iterator[EdgeSeen]:
+    def edges(self, start: str, end: str) -> Iterator[EdgeSeen | EdgeGone]:
         """The table edge, then its columns', between the assets of these names."""
+        for edge in self._seen(start, end):
+            if self.gone:
+                yield EdgeGone(
+                    from_name=edge.from_name, to_name=edge.to_name,
+                    relationship_type=edge.relationship_type,
+                )  # fmt: skip
+            else:
+                yield edge
+
+    def _seen(self, start: str, end: str) -> Iterator[EdgeSeen]:
         edge = self.edge
         yield msgspec.structs.replace(edge, from_name=start, to_name=end)
         for column in self.columns:
@@ -85,7 +96,10 @@ def read(document: object, tenant: Tenant, now: datetime) -> Stated:
         process=texts["process"], transformation=texts["transformation"], masking=masking,
         properties=properties,
     )  # fmt: skip
-    stated = Stated(edge, columns, texts["source"] or texts["data_source"], observed)
+    source, gone = texts["source"] or texts["data_source"], document.get("is_deleted") is True
+    if gone and source is None:
+        raise Invalid("says that a source no longer sees it; use DELETE instead", "is_deleted")
+    stated = Stated(edge, columns, source, observed, gone)
     found += _wrong(stated, start, end)
     if found:
         raise Invalid(found)

@@ -14,7 +14,7 @@ from lily.api.intake import Status, refusal
 from lily.assets.names import as_guid, candidates, guid_of
 from lily.errors import FieldError, Forbidden, Invalid, TooLarge
 from lily.events.envelope import Envelope
-from lily.events.lineage import EdgeSeen
+from lily.events.lineage import EdgeGone, EdgeSeen
 from lily.lineage.edges import PERSON, Edge, name_of
 from lily.lineage.labels import turned
 from lily.log.postgres import Record, record_of
@@ -171,7 +171,7 @@ def _made(
     return Made(stated, start, end, sent)
 
 
-def _sent(caller: Caller, stated: Stated, source: str, edge: EdgeSeen) -> Sent:
+def _sent(caller: Caller, stated: Stated, source: str, edge: EdgeSeen | EdgeGone) -> Sent:
     envelope = Envelope(
         id=uuid4(), tenant=caller.tenant.number, source=source, by=caller.name, observation=edge,
         observed_at=stated.observed_at, request=telemetry.request_id.get(),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -15,8 +15,9 @@ from lily.connectors import postgres_catalog as catalog
 from lily.connectors.names import column, shown
 from lily.connectors.postgres_capture import Capture
 from lily.connectors.postgres_catalog import Column, Relation, Schema
+from lily.connectors.postgres_edges import edges_of
 from lily.connectors.postgres_names import Names, Place
-from lily.sdk import AssetSeen, Cursor, Observation, Reject, Retry
+from lily.sdk import AssetSeen, Cursor, Reading, Reject, Retry, SqlPlace
 
 KINDS = {
     "r": "table",
@@ -48,6 +49,11 @@ class Postgres:
         capture: bool = Field(
             False, description="Install event triggers that report every change of a table at once."
         )
+        mode: Literal["observe", "enforce", "release"] = Field(
+            "observe",
+            description="As an enforcer: only plan and look, really change rights, or give"
+            " everybody back what they had.",
+        )
         rate_limit: float | None = Field(None, gt=0, description="Observations a second at most.")
 
         @field_validator("url")
@@ -63,7 +69,7 @@ class Postgres:
         self._options = options
         self._url = options.url.get_secret_value()
         self._info: dict[str, Any] = conninfo_to_dict(self._url)
-        self.names = Names(*_server(options.server, self._info))
+        self.names = Names(*server_of(options.server, self._info))
         self._place: Place | None = None
 
     def within(self, scope: str) -> Self:
@@ -72,7 +78,7 @@ class Postgres:
         narrowed._place = self.names.place(scope)
         return narrowed
 
-    def read(self, cursor: Cursor | None) -> Iterator[Observation | Cursor]:
+    def read(self, cursor: Cursor | None) -> Iterator[Reading]:
         start = cursor.value if cursor else None
         for database in self.databases():
             if start is not None and database < start["database"]:
@@ -95,6 +101,13 @@ class Postgres:
             found = [name for name in found if name == self._place.database]
         return sorted(found)
 
+    def sql_place(self) -> SqlPlace:
+        """Names in SQL that is run where the URL leads."""
+        database = str(self._info.get("dbname") or self._info.get("user") or "postgres")
+        return SqlPlace(
+            namespace=self.names.namespace, dialect="postgres", catalog=database, schema="public"
+        )
+
     # Capture, when the options ask for it.
 
     def wants_capture(self) -> bool:
@@ -114,7 +127,7 @@ class Postgres:
 
     def _database(
         self, database: str, after: tuple[str, str] | None
-    ) -> Iterator[Observation | Cursor]:
+    ) -> Iterator[Reading]:
         place = self._place or Place(database)
         with self._connected(database) as conn:
             if catalog.is_lilys_own(conn):
@@ -129,6 +142,7 @@ class Postgres:
                 for relation in batch:
                     if self._wants(f"{relation.schema}.{relation.name}"):
                         yield from self._seen_relation(database, relation)
+                        yield from edges_of(self.names, database, relation, self._wants)
                 last = {"database": database, "schema": relation.schema, "relation": relation.name}
                 yield Cursor(last)
 
@@ -195,7 +209,7 @@ class Postgres:
             yield _seen_column(name, each, each.name in primary)
 
     def _described(self, database: str, relation: Relation) -> dict[str, Any]:
-        """Lineage of views and foreign keys is told as names until edges exist."""
+        """Views and foreign keys by name too, for those who read an asset alone."""
         keys = relation.keys
         parent = relation.parent_name is not None and relation.parent_schema is not None
         return _given(
@@ -263,7 +277,7 @@ def _matches(name: str, globs: list[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
 
 
-def _server(named: str | None, info: dict[str, Any]) -> tuple[str, int]:
+def server_of(named: str | None, info: dict[str, Any]) -> tuple[str, int]:
     """Host and port as names have them: a socket on this machine is localhost."""
     if named:
         host, _, port = named.partition(":")

@@ -82,7 +82,7 @@ SELECT k.conrelid::int8 AS relation, k.conname AS name, k.contype::text AS kind,
 """
 # A view is a rewrite rule; what the rule depends on is what the view reads.
 READS = """
-SELECT DISTINCT r.ev_class::int8, n.nspname, c.relname
+SELECT DISTINCT r.ev_class::int8, n.nspname, c.relname, c.oid::int8
   FROM pg_rewrite r
   JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
    AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> r.ev_class
@@ -136,6 +136,7 @@ class Relation(msgspec.Struct):
     columns: list[Column] = []
     keys: list[Key] = []
     reads: list[tuple[str, str]] = []
+    sources: dict[tuple[str, str], list[str]] = {}  # the columns of what a view reads
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -165,13 +166,19 @@ def _complete(conn: psycopg.Connection, batch: list[Relation]) -> None:
     oids = [relation.oid for relation in batch]
     columns = _grouped(conn, COLUMNS, Column, oids)
     keys = _grouped(conn, KEYS, Key, oids)
-    reads: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    for view, schema, name in conn.execute(READS, [oids]):
-        reads[view].append((schema, name))
+    reads: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
+    for view, schema, name, oid in conn.execute(READS, [oids]):
+        reads[view][schema, name] = oid
+    read = sorted({oid for each in reads.values() for oid in each.values()} - set(oids))
+    elsewhere = _grouped(conn, COLUMNS, Column, read) if read else {}
     for relation in batch:
         relation.columns = columns[relation.oid]
         relation.keys = keys[relation.oid]
-        relation.reads = reads[relation.oid]
+        relation.reads = list(reads[relation.oid])
+        relation.sources = {
+            name: [each.name for each in columns.get(oid) or elsewhere.get(oid, [])]
+            for name, oid in reads[relation.oid].items()
+        }
 
 
 def _grouped(

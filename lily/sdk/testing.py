@@ -9,9 +9,12 @@ from lily.sdk import (
     AssetGone,
     AssetSeen,
     Cursor,
+    EdgeGone,
+    EdgeSeen,
     Hook,
     Observation,
     PersonLeft,
+    Reading,
     Reject,
     SignalSeen,
     Source,
@@ -20,7 +23,8 @@ from lily.sdk import (
 from lily.sdk.webhooks import ARRIVED_AT
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_decode = msgspec.json.Decoder(Observation).decode
+READINGS = (AssetSeen, AssetGone, EdgeSeen, EdgeGone, Cursor)
+_decode = msgspec.json.Decoder(Observation | EdgeSeen | EdgeGone).decode
 
 
 class HookContract:
@@ -86,9 +90,7 @@ class SourceContract:
 
     def test_it_yields_something_and_only_observations_and_cursors(self) -> None:
         items = list(self.make().read(None))
-        strange = {
-            type(i).__name__ for i in items if not isinstance(i, AssetSeen | AssetGone | Cursor)
-        }
+        strange = {type(i).__name__ for i in items if not isinstance(i, READINGS)}
         assert not strange, f"a source yields observations and cursors, not {strange}"
         assert _stated(items), "there is nothing to see; give your source an example to read"
 
@@ -182,8 +184,14 @@ class WebhookContract:
         return False
 
 
-def _stated(items: Iterable[Observation | Cursor]) -> dict[str, bytes]:
-    return {i.qualified_name: _encode(i) for i in items if not isinstance(i, Cursor)}
+def _stated(items: Iterable[Reading]) -> dict[str, bytes]:
+    return {_about(i): _encode(i) for i in items if not isinstance(i, Cursor)}
+
+
+def _about(seen: Observation | EdgeSeen | EdgeGone) -> str:
+    if isinstance(seen, AssetSeen | AssetGone):
+        return seen.qualified_name
+    return f"{seen.from_name} {seen.relationship_type} {seen.to_name}"
 
 
 def ask(hook: Hook, seen: Observation) -> Observation | None:

@@ -19,9 +19,10 @@ SELECT g.guid, s.hash IS NULL
  WHERE s.hash IS DISTINCT FROM g.hash
 """
 MARK = """
-INSERT INTO crawl_seen AS s (tenant, connection, guid, run, hash, qualified_name)
-SELECT %(tenant)s, %(connection)s, g.guid, %(run)s, g.hash, g.name
-  FROM unnest(%(guids)s::uuid[], %(hashes)s::bytea[], %(names)s::text[]) AS g (guid, hash, name)
+INSERT INTO crawl_seen AS s (tenant, connection, guid, run, hash, qualified_name, edge)
+SELECT %(tenant)s, %(connection)s, g.guid, %(run)s, g.hash, g.name, g.edge
+  FROM unnest(%(guids)s::uuid[], %(hashes)s::bytea[], %(names)s::text[], %(edges)s::text[])
+       AS g (guid, hash, name, edge)
  ORDER BY g.guid
 ON CONFLICT (tenant, connection, guid) DO UPDATE
    SET run = greatest(s.run, excluded.run), hash = excluded.hash
@@ -32,7 +33,7 @@ TOUCH = (
 )
 # The boundary is one of . # / so that `shop.people` does not mean `shop.people_old`.
 UNSEEN = """
-SELECT guid, qualified_name FROM crawl_seen
+SELECT guid, qualified_name, edge FROM crawl_seen
  WHERE tenant = %(tenant)s AND connection = %(connection)s AND run < %(run)s
    AND (%(scope)s::text IS NULL OR qualified_name = %(scope)s
      OR (starts_with(qualified_name, %(scope)s)
@@ -43,11 +44,15 @@ SELECT guid, qualified_name FROM crawl_seen
 
 
 class Stated(msgspec.Struct, frozen=True):
-    """An asset by name, and a hash of what is said of it."""
+    """An asset by name, and a hash of what is said of it.
+
+    An edge goes by the name of its downstream end, and `edge` tells which one it is.
+    """
 
     guid: UUID
     hash: bytes
     qualified_name: str
+    edge: str | None = None
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -76,6 +81,7 @@ class Seen:
             "guids": [s.guid for s in stated],
             "hashes": [s.hash for s in stated],
             "names": [s.qualified_name for s in stated],
+            "edges": [s.edge for s in stated],
         }
         self._conn.execute(MARK, {**self._key, **values})
 
@@ -90,7 +96,7 @@ class Seen:
         ).fetchall()
         return {row[0] for row in rows}
 
-    def unseen(self, run: int, scope: str | None, limit: int) -> list[tuple[UUID, str]]:
+    def unseen(self, run: int, scope: str | None, limit: int) -> list[tuple[UUID, str, str | None]]:
         """What this run, now complete, did not see."""
         values = {**self._key, "run": run, "scope": scope, "limit": limit}
         return self._conn.execute(UNSEEN, values).fetchall()

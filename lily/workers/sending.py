@@ -9,13 +9,22 @@ import msgspec
 
 from lily.assets.names import guid_of
 from lily.events.envelope import Envelope
-from lily.events.observations import AssetGone, Nothing, Observation
+from lily.events.lineage import EdgeGone, EdgeSeen
+from lily.events.observations import Nothing
 from lily.log.postgres import append_in
 from lily.store.connections import Connection
 from lily.store.crawl_seen import Seen, Stated
 from lily.store.crawls import Run
 from lily.types import Tenant
-from lily.workers.reading import CHUNK, Chunk, fingerprint
+from lily.workers.reading import (
+    CHUNK,
+    Chunk,
+    Statement,
+    ended,
+    fingerprint,
+    key_of,
+    place_of,
+)
 
 SHOWN_REFUSALS = 5
 
@@ -29,6 +38,7 @@ class Counts(msgspec.Struct):
     unchanged: int = 0
     gone: int = 0
     rejected: int = 0
+    edges: int = 0  # told, because they came, changed or went; the others count assets
     reasons: list[str] = []
 
     @classmethod
@@ -38,7 +48,7 @@ class Counts(msgspec.Struct):
         return msgspec.convert(known, cls)
 
     def shown(self) -> dict[str, int]:
-        names = ("read", "new", "changed", "unchanged", "gone", "rejected")
+        names = ("read", "new", "changed", "unchanged", "gone", "rejected", "edges")
         return {name: getattr(self, name) for name in names}
 
     def refusals(self) -> str:
@@ -60,13 +70,14 @@ class Sender:
     def differences(self, seen: Seen, run: int, chunk: Chunk) -> list[Envelope]:
         """What was not said like this before; the rest is only noted as seen."""
         stated = [
-            Stated(self._guid(each.qualified_name), fingerprint(each), each.qualified_name)
+            Stated(self._guid(key_of(each)), fingerprint(each), place_of(each), _edge(each))
             for each in chunk.seen
         ]
         differing = seen.differing(stated) if stated else {}
         if stated:
             seen.mark(run, stated)
-        self._count(chunk, differing)
+        edges = {each.guid for each in stated if each.edge is not None}
+        self._count(chunk, differing, edges)
         if chunk.refused:
             seen.touch(run, [self._guid(name) for name, _ in chunk.refused])
         told = [
@@ -80,9 +91,9 @@ class Sender:
         """A chunk of what the run did not see; it is forgotten in the same transaction."""
         unseen = seen.unseen(run, scope, CHUNK)
         if unseen:
-            seen.forget([guid for guid, _ in unseen])
-            self._counts.gone += len(unseen)
-        return [self._envelope(AssetGone(qualified_name=name)) for _, name in unseen]
+            seen.forget([guid for guid, _, _ in unseen])
+            self._count_gone([edge is not None for _, _, edge in unseen])
+        return [self._envelope(ended(edge or name)) for _, name, edge in unseen]
 
     def append(self, conn: Any, envelopes: Sequence[Envelope]) -> None:
         """Last in its transaction, for it holds back the log's reader until the commit."""
@@ -93,18 +104,26 @@ class Sender:
         """What the source itself says is gone, if it was ever there."""
         if not chunk.gone:
             return []
-        guids = {self._guid(each.qualified_name): each for each in chunk.gone}
+        guids = {self._guid(key_of(each)): each for each in chunk.gone}
         known = seen.known(list(guids))
         seen.forget(list(known))
-        self._counts.gone += len(known)
-        return [self._envelope(each) for guid, each in guids.items() if guid in known]
+        gone = [each for guid, each in guids.items() if guid in known]
+        self._count_gone([isinstance(each, EdgeGone) for each in gone])
+        return [self._envelope(each) for each in gone]
 
-    def _count(self, chunk: Chunk, differing: Mapping[UUID, bool]) -> None:
-        counts, new = self._counts, sum(differing.values())
-        counts.read += chunk.size
+    def _count_gone(self, are_edges: Sequence[bool]) -> None:
+        self._counts.gone += are_edges.count(False)
+        self._counts.edges += are_edges.count(True)
+
+    def _count(self, chunk: Chunk, differing: Mapping[UUID, bool], edges: set[UUID]) -> None:
+        counts = self._counts
+        assets = [is_new for guid, is_new in differing.items() if guid not in edges]
+        new = sum(assets)
+        counts.read += chunk.size - len(edges)
         counts.new += new
-        counts.changed += len(differing) - new
-        counts.unchanged += len(chunk.seen) - len(differing)
+        counts.changed += len(assets) - new
+        counts.unchanged += len(chunk.seen) - len(edges) - len(assets)
+        counts.edges += len(differing) - len(assets)
         counts.rejected += len(chunk.refused)
         room = SHOWN_REFUSALS - len(counts.reasons)
         counts.reasons += [f"{name[:200]}: {why}" for name, why in chunk.refused[:room]]
@@ -112,7 +131,7 @@ class Sender:
     def _guid(self, qualified_name: str) -> UUID:
         return guid_of(self._tenant.id, qualified_name)
 
-    def _envelope(self, observation: Observation) -> Envelope:
+    def _envelope(self, observation: Statement) -> Envelope:
         return Envelope(
             id=uuid4(),
             tenant=self._tenant.number,
@@ -122,6 +141,11 @@ class Sender:
             observed_at=self._at,
             request=str(self._run.id),
         )
+
+
+def _edge(seen: Statement) -> str | None:
+    """An edge is remembered by its key, an asset by its name."""
+    return key_of(seen) if isinstance(seen, EdgeSeen) else None
 
 
 def _key(envelope: Envelope) -> str:

@@ -47,11 +47,11 @@ def crawled(
 
 
 def waiting(system: Core, tenant: Tenant) -> list[str]:
-    """Names in the log of a tenant that are not applied yet."""
+    """Names of assets in the log of a tenant that are not applied yet."""
     with system.database.cell(tenant.cell) as conn:
         rows = conn.execute(
             'SELECT l.key FROM log l JOIN applied a ON a.lane = l.lane AND l."offset" > a.position'
-            " WHERE l.tenant = %s ORDER BY l.key",
-            [tenant.number],
+            " WHERE l.tenant = %s AND l.value !~ %s ORDER BY l.key",
+            [tenant.number, '"type":"Edge'],
         ).fetchall()
     return [key for (key,) in rows]

@@ -68,6 +68,7 @@ def test_only_differences_are_sent_and_gone_is_said_after_the_end(
     run = crawled(core, system, tenant, connection)
     assert run.counts == {
         "read": 3, "new": 1, "changed": 1, "unchanged": 1, "gone": 1, "rejected": 0,
+        "edges": 0,
     }  # fmt: skip
     assert waiting(system, tenant) == names(2) + names(1, 3)
     corridor.run()

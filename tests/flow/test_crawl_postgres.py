@@ -185,6 +185,41 @@ def test_comments_keys_views_partitions_and_estimates_are_told(
     assert part.parent == stored[f"{base}.public"].guid
 
 
+def edges_of(core: Core, tenant: Tenant) -> set[tuple[str, str, str]]:
+    with core.database.unit(tenant) as unit:
+        rows = unit.conn.execute(
+            "SELECT u.qualified_name, d.qualified_name, e.type FROM live_edge e"
+            " JOIN asset u ON u.guid = e.upstream JOIN asset d ON d.guid = e.downstream"
+            " WHERE e.tenant = %s",
+            [tenant.number],
+        ).fetchall()
+    return {(up, down, kind) for up, down, kind in rows}
+
+
+def test_views_and_foreign_keys_become_edges_and_go_with_what_they_joined(
+    core: Core, system: Core, tenant: Tenant, corridor: Corridor, warehouse: str
+) -> None:
+    connection = connect(core, tenant, "w", "postgres", url=warehouse)
+    first = crawled(core, system, tenant, connection)
+    corridor.run()
+    base = base_of(warehouse)
+    people, names = f"{base}.public.people", f"{base}.public.names"
+    found = edges_of(core, tenant)
+    assert (people, name_of(base, "my.schema", "odd.table#1"), "references") in found
+    assert (people, names, "derived-from") in found
+    assert (f"{people}#name", f"{names}#name", "derived-from") in found
+    assert (names, f"{base}.public.short_names", "derived-from") in found
+    assert first.counts["edges"] > 3
+    assert crawled(core, system, tenant, connection).counts["edges"] == 0
+    execute(warehouse, "DROP VIEW short_names CASCADE; CREATE VIEW short_names AS SELECT 1 AS one")
+    run = crawled(core, system, tenant, connection)
+    assert run.counts["edges"] > 0
+    corridor.run()
+    left = edges_of(core, tenant)
+    assert not {edge for edge in left if edge[1].startswith(f"{base}.public.short_names")}
+    assert (people, names, "derived-from") in left
+
+
 def test_a_dropped_column_is_deleted_and_its_history_is_there(
     core: Core, system: Core, tenant: Tenant, corridor: Corridor, warehouse: str
 ) -> None:

@@ -11,7 +11,7 @@ from lily import plugins
 from lily.connectors.names import escaped, field, plain
 from lily.errors import Invalid
 from lily.events.observations import AssetGone, AssetSeen, Observation
-from lily.sdk import Cursor, Reject, Retry, Source
+from lily.sdk import Cursor, EdgeSeen, Reject, Retry, Source
 from lily.sdk.testing import SourceContract
 from lily.workers.reading import chunks, inside
 
@@ -25,7 +25,11 @@ def build(plugin: str, **options: Any) -> Source:
 
 
 def read(source: Source) -> dict[str, Any]:
-    return {i.qualified_name: i for i in source.read(None) if not isinstance(i, Cursor)}
+    return {i.qualified_name: i for i in source.read(None) if isinstance(i, AssetSeen | AssetGone)}
+
+
+def edges(source: Source) -> set[tuple[str, str]]:
+    return {(i.from_name, i.to_name) for i in source.read(None) if isinstance(i, EdgeSeen)}
 
 
 class TestDbtKeepsTheContract(SourceContract):
@@ -71,6 +75,21 @@ def test_a_dbt_project_is_told_with_columns_tests_owners_tags_and_lineage() -> N
     assert board.asset_owner == "ann@example.com"
     assert board.metadata["depends_on"] == [f"{WAREHOUSE}/shop.marts.dim%2Ecustomers"]
     assert found[f"{WAREHOUSE}/shop"].asset_type == "database"
+
+
+def test_a_dbt_project_tells_its_lineage_up_to_the_exposures() -> None:
+    staging, mart = (
+        f"{WAREHOUSE}/shop.staging.stg_customers",
+        f"{WAREHOUSE}/shop.marts.dim%2Ecustomers",
+    )
+    recent = "dbt://jaffle_shop/model.jaffle_shop.recent_payments"
+    found = edges(build("dbt", path=str(DBT), namespace=WAREHOUSE))
+    assert {
+        (f"{WAREHOUSE}/shop.crm.customers", staging),
+        (staging, mart),
+        (recent, mart),
+        (mart, "dbt://jaffle_shop/exposure.jaffle_shop.weekly_revenue"),
+    } <= found
 
 
 def test_dbt_works_without_a_catalog_and_names_the_project_without_a_namespace() -> None:

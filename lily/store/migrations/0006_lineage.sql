@@ -287,8 +287,8 @@ BEGIN
   RETURN NEXT;
 END $$;
 
--- What a crawl sees beside assets: the two names and the type of an edge.
-ALTER TABLE crawl_seen ADD COLUMN edge text[];
+-- What a crawl sees beside assets: an edge, as the observation that ends it.
+ALTER TABLE crawl_seen ADD COLUMN edge text;
 
 GRANT SELECT, INSERT, UPDATE ON edge, edge_claim, lineage_job TO lily_app, lily_system;
 GRANT DELETE ON edge, edge_claim, lineage_job TO lily_system;
