@@ -107,6 +107,15 @@ TAGS = Layout(
     {"bucket": "int", "slice": "int", "tenant": "int", "guid": "text", "tag": "text",
      "lane": "text", "asset_type": "text", "qualified_name": "text", "updated_at": "time"},
 )  # fmt: skip
+EDGES = Layout(
+    "edges",
+    {"bucket": "int", "slice": "int", "tenant": "int", "edge_id": "text", "upstream": "text",
+     "downstream": "text", "upstream_name": "text", "downstream_name": "text",
+     "relationship_type": "text", "level": "text", "process": "text", "transformation": "text",
+     "masking": "flag", "origin": "text", "source": "text", "properties": "text",
+     "version": "int", "position": "long", "is_deleted": "flag", "deleted_by": "text",
+     "created_at": "time", "updated_at": "time", "observed_at": "time"},
+)  # fmt: skip
 LAYOUTS: Mapping[str, Layout] = {
-    each.name: each for each in (OBSERVATIONS, FACTS, HISTORY, ASSETS, TAGS)
+    each.name: each for each in (OBSERVATIONS, FACTS, HISTORY, ASSETS, TAGS, EDGES)
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lily import wiring
 from lily.errors import Fenced
-from lily.store import archive, past, positions, slices
+from lily.store import archive, edge_slices, past, positions, slices
 from lily.types import LANES
 from lily.wiring import Core
 
@@ -79,8 +79,8 @@ class CellArchive:
     def _is_level(self, heads: dict[int, int], applied: "Position") -> bool:
         """Whether every table has everything, as far as this process remembers."""
         feeds = {str(tenant): head for tenant, head in heads.items()}
-        wanted = {"observations": applied, "facts": feeds, "assets_history": feeds,
-                  "assets": {**applied, **feeds}, "tags": {**applied, **feeds}}  # fmt: skip
+        latest = {name: {**applied, **feeds} for name in ("assets", "tags", "edges")}
+        wanted = {"observations": applied, "facts": feeds, "assets_history": feeds, **latest}
         return all(self._reached.get(name) == position for name, position in wanted.items())
 
     def _archive(self, tenants: list[int], heads: dict[int, int], until: float) -> None:
@@ -153,11 +153,12 @@ class CellArchive:
         """Replace the slices of the latest assets and tags that have changed."""
         from lily.lake.cell import position_of, written
         from lily.lake.latest import digests_of, replace
-        from lily.lake.tables import ASSETS, TAGS
+        from lily.lake.tables import ASSETS, EDGES, TAGS
 
         if not at_once and self._due is not None and monotonic() < self._due:
             return
         assets, tags = self.lake.table(ASSETS), self.lake.table(TAGS)
+        edges = self.lake.table(EDGES)
         if self._due is None:
             self._due = monotonic() + self._wait(assets)
         if not at_once and monotonic() < self._due:
@@ -183,16 +184,25 @@ class CellArchive:
                         tag_files += written(tags, labels)
                 replace(assets, changed, asset_files, now, position)
                 replace(tags, changed, tag_files, now, position)
-        self._reached["assets"] = self._reached["tags"] = position
+            if position_of(edges) != position:
+                joined, known = edge_slices.digests(conn, tenants), digests_of(edges)
+                moved = {e for e in {*joined, *known} if joined.get(e) != known.get(e)}
+                edge_files: list[DataFile] = []
+                for rows in self._slices(conn, tenants, sorted(moved & set(joined)), edge_slices):
+                    edge_files += written(edges, rows)
+                replace(edges, moved, edge_files, joined, position)
+        for name in ("assets", "tags", "edges"):
+            self._reached[name] = position
         # Not too often: a slice is written whole, however little of it has changed.
         self._due = monotonic() + max(LATEST_EVERY, 10 * (monotonic() - began))
 
     def _slices(
-        self, conn: Any, tenants: list[int], wanted: list[slices.Slice]
+        self, conn: Any, tenants: list[int], wanted: list[slices.Slice], of: Any = slices
     ) -> Iterator[list[tuple[Any, ...]]]:
+        """Batches of rows of assets, or of edges."""
         for each in wanted:
             began = monotonic()
-            for rows in slices.rows_of(conn, tenants, each):
+            for rows in of.rows_of(conn, tenants, each):
                 yield rows
                 self._rest(monotonic() - began)
                 began = monotonic()

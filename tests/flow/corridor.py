@@ -4,6 +4,7 @@ from threading import Event
 from uuid import UUID, uuid4
 
 from lily.events.envelope import Envelope
+from lily.events.lineage import EdgeGone, EdgeSeen
 from lily.events.observations import Observation
 from lily.log import postgres as log
 from lily.pipeline.ingest import Job, Stretches
@@ -11,7 +12,9 @@ from lily.types import Tenant
 from lily.wiring import Core
 
 
-def append(core: Core, tenant: Tenant, *seen: Observation, source: str = "test") -> list[UUID]:
+def append(
+    core: Core, tenant: Tenant, *seen: Observation | EdgeSeen | EdgeGone, source: str = "test"
+) -> list[UUID]:
     """Put observations into the log, as the API would; returns their causes."""
     envelopes = [
         Envelope(id=uuid4(), tenant=tenant.number, source=source, by="test", observation=each)

@@ -43,6 +43,7 @@ from lily.wiring import core as build_core
 from tests.callers import bearer, minted
 from tests.conftest import new_tenant
 from tests.flow.corridor import Corridor, append
+from tests.flow.lineage import join, part
 from tests.serving import serving
 
 ANN = Who("ann", "test")
@@ -152,6 +153,21 @@ def test_the_latest_assets_equal_the_store(place: Place) -> None:
     assert_level(place)
     tags = place.rows("SELECT guid, tag FROM tags ORDER BY ALL")
     assert tags == sorted((a["guid"], tag) for a in archived(place) for tag in a["tags"])
+
+
+def test_the_latest_edges_equal_the_store(place: Place) -> None:
+    said = [join("db://h/a", f"db://h/b{n}", process="nightly") for n in range(20)]
+    append(place.core, place.tenant, *said)
+    place.corridor.run()
+    place.archive.catch_up(latest=True)
+    sql = "SELECT downstream_name, process, is_deleted FROM edges ORDER BY 1"
+    wanted = sorted((f"db://h/b{n}", "nightly", False) for n in range(20))
+    assert place.rows(sql) == wanted
+    append(place.core, place.tenant, part("db://h/a", "db://h/b7"))
+    place.corridor.run()
+    place.archive.catch_up(latest=True)
+    gone = [row for row in place.rows(sql) if row[2]]
+    assert gone == [("db://h/b7", "nightly", True)]
 
 
 def test_what_was_only_seen_again_is_refreshed_too(place: Place) -> None:

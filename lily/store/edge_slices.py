@@ -1,0 +1,59 @@
+"""The edges of a cell as the lake keeps the latest of them: in slices that change alone."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import psycopg
+
+from lily.store.slices import BATCH, BUCKETS, Slice
+
+# As with assets: what touches a row gives it a new xmin.
+DIGESTS = f"""
+SELECT tenant %% {BUCKETS}, get_byte(uuid_send(id), 0) >> 4,
+       concat_ws('.', count(*), sum(xmin::text::bigint), max(xmin::text::bigint))
+  FROM edge WHERE tenant = ANY(%(tenants)s) GROUP BY 1, 2 ORDER BY 1, 2
+"""
+ROWS = """
+SELECT e.tenant, e.id::text, e.upstream::text, e.downstream::text, u.qualified_name,
+       d.qualified_name, e.type, e.level, e.process, e.transformation, e.masking, e.origin,
+       e.source, e.properties, e.version, e.feed_position, e.deleted_by IS NOT NULL, e.deleted_by,
+       e.created_at, e.updated_at, e.observed_at
+  FROM edge e
+  LEFT JOIN asset u ON u.tenant = e.tenant AND u.guid = e.upstream
+  LEFT JOIN asset d ON d.tenant = e.tenant AND d.guid = e.downstream
+ WHERE e.tenant = ANY(%(members)s) AND e.id BETWEEN %(low)s AND %(high)s
+ ORDER BY e.tenant, e.id
+"""
+_PROPERTIES = 13
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def digests(conn: psycopg.Connection, tenants: Sequence[int]) -> dict[Slice, str]:
+    """What each slice adds up to."""
+    rows = conn.execute(DIGESTS, {"tenants": list(tenants)}).fetchall()
+    return {(bucket, part): digest for bucket, part, digest in rows}
+
+
+def rows_of(
+    conn: psycopg.Connection, tenants: Sequence[int], which: Slice
+) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows of a slice for the lake, in batches; `conn` is in a transaction."""
+    bucket, part = which
+    values = {
+        "members": [number for number in tenants if number % BUCKETS == bucket],
+        "low": UUID(int=part << 124),
+        "high": UUID(int=((part + 1) << 124) - 1),
+    }
+    with conn.cursor(name="edge_slice") as cur:
+        cur.execute(ROWS, values)
+        while batch := cur.fetchmany(BATCH):
+            yield [_row(bucket, part, row) for row in batch]
+
+
+def _row(bucket: int, part: int, row: Sequence[Any]) -> tuple[Any, ...]:
+    properties = row[_PROPERTIES]
+    said = _encode(properties).decode() if properties else None
+    return (bucket, part, *row[:_PROPERTIES], said, *row[_PROPERTIES + 1 :])
