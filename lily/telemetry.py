@@ -202,10 +202,15 @@ HTTP_SECONDS = Histogram(
     ["method", "route", "status"],
     buckets=_FAST,
 )
+LIVE_FOLLOWERS = Gauge("lily_live_followers", "Sockets and streams that follow the feed.")
 WEBHOOKS = Counter("lily_webhooks", "Calls of other tools.", ["plugin", "outcome"])
 PROPAGATION_SECONDS = Histogram(
     "lily_propagation_seconds", "From a batch of facts to what they stirred.", buckets=_FAST
 )
+ENFORCED = Histogram(
+    "lily_enforced_seconds", "From what is wanted of an engine to what it says holds.",
+    buckets=(0.1, 0.25, 0.5, 1, 2, 5, 15, 60, 300),
+)  # fmt: skip
 PROPAGATED = Counter("lily_propagated", "Assets that showed something new by lineage.")
 PROPAGATION_LIMITED = Counter(
     "lily_propagation_limited", "Limits that propagation has reached.", ["limit"]

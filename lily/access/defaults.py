@@ -11,7 +11,7 @@ _EVERYONE = (Subject("everyone"),)
 
 
 def default_policies(tenant: UUID) -> list[Policy]:
-    """Everybody reads (stewards even if others do not), editors write, stewards delete; what is personal is masked."""
+    """Everybody reads, editors write, stewards delete; what is personal is masked."""
     return [
         Policy(
             id=_id(tenant, "read"), name="Everybody reads", effect="allow", action="READ",

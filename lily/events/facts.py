@@ -65,6 +65,10 @@ FactKind = Literal[
     "PolicyDeleted",
     "CircleChanged",  # the members of a group or role; before and after, null where there is none
     "ScraperPolicyChanged",
+    "ProtectionVerified",  # an engine keeps what it should; after.columns, after.connection
+    "ProtectionFailed",  # after.reason
+    "ProtectionDrifted",  # somebody had undone it in the engine; it was done again
+    "ProtectionReleased",  # everybody has again what they had before
     "SubscriptionCreated",
     "SubscriptionChanged",
     "SubscriptionDeleted",

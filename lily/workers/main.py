@@ -12,6 +12,7 @@ from lily.workers import (
     cascade,
     crawl,
     deliver,
+    enforce,
     lag,
     match,
     retention,
@@ -36,6 +37,7 @@ LOOPS: list[Loop] = [
     adopt.run,
     match.run,
     deliver.run,
+    enforce.run,
 ]
 
 

@@ -69,8 +69,12 @@ class NewConnection(Request):
     name: Line
     plugin: Line
     uses: Annotated[
-        list[Literal["hook", "source", "webhook", "target", "filter"]],
-        Field(min_length=1, max_length=1),
+        list[plugins.Kind],
+        Field(
+            min_length=1,
+            max_length=len(plugins.KINDS),
+            description="More than one where the plug-in is of all these kinds.",
+        ),
     ]
     options: Options = Field(default_factory=dict)
     schedule: When | None = None
@@ -137,8 +141,12 @@ def create(
 ) -> ShownConnection:
     """A hook sees the next observation that is sent; a source is read when it is due, or asked."""
     _storable(body.options)
-    core, id, kind = services.core, uuid4(), body.uses[0]
-    checked = _checked(core, caller.tenant, kind, body.plugin, body.options)
+    core, id = services.core, uuid4()
+    kind = "source" if "source" in body.uses else body.uses[0]
+    if len(set(body.uses)) != len(body.uses):
+        raise Invalid("names a use twice; name each once", "uses")
+    for each in sorted(body.uses, key=lambda use: use == kind):  # that one's options are kept
+        checked = _checked(core, caller.tenant, each, body.plugin, body.options)
     options, secrets = _sealed(core, caller.tenant, id, checked)
     now, when = core.clock.now(), _schedule(kind, body.schedule)
     made = Connection(
@@ -282,7 +290,8 @@ def _options(
     whole = {name: value for name, value in merged.items() if value is not None}
     if whole == plugins.join(before.options, kept):
         return {}  # sealed anew it would look changed
-    checked = _checked(core, tenant, _kind(before), before.plugin, whole)
+    for kind in _kinds(before):
+        checked = _checked(core, tenant, kind, before.plugin, whole)
     if endpoints.is_webhook(before):
         endpoints.claimed(core, tenant, before.id, before.plugin, checked)
     options, secrets = _sealed(core, tenant, before.id, checked)
@@ -303,8 +312,12 @@ def _checked(
 
 
 def _kind(connection: Connection) -> plugins.Kind:
-    kinds: tuple[plugins.Kind, ...] = ("source", "webhook", "target", "filter")
+    kinds: tuple[plugins.Kind, ...] = ("source", "webhook", "target", "filter", "enforcer")
     return next((kind for kind in kinds if kind in connection.uses), "hook")
+
+
+def _kinds(connection: Connection) -> list[plugins.Kind]:
+    return [kind for kind in plugins.KINDS if kind in connection.uses]
 
 
 def _schedule(kind: plugins.Kind, given: str | None) -> str | None:

@@ -45,3 +45,17 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON protection, protection_ledger TO lily_sy
 GRANT SELECT, UPDATE ON protection TO lily_app;
 GRANT SELECT ON protection_ledger TO lily_app;
 GRANT SELECT ON connection TO lily_system;
+
+CREATE INDEX asset_own_tags ON asset USING gin (own_tags) WHERE own_tags IS NOT NULL;
+
+-- The assets that bear one of these tags, found by the index on words.
+CREATE FUNCTION bearing(tags text[]) RETURNS TABLE (guid uuid)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = lily, pg_temp AS $$
+  SELECT a.guid FROM asset a
+   WHERE a.tenant = ANY (lily.tenants()) AND cardinality(tags) > 0
+     AND a.search @@ (SELECT string_agg(quote_literal('=tag:' || lower(t)), ' | ')
+                        FROM unnest(tags) t)::tsquery
+  UNION  -- what is not shown because another tag of its group is
+  SELECT a.guid FROM asset a
+   WHERE a.tenant = ANY (lily.tenants()) AND a.own_tags IS NOT NULL AND a.own_tags && tags
+$$;

@@ -1,0 +1,143 @@
+"""What an engine should keep from whom on one table, from decisions on each of its columns."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from lily.access.decide import Index
+from lily.access.masks import fitted
+from lily.access.model import Decision, Mask, Principal, Situation, Target
+from lily.sdk.enforcers import Grantee, Rule, Rules
+
+NOBODY = Grantee("public")
+
+Members = Callable[[str], tuple[frozenset[str], frozenset[str]]]  # roles and groups of a user
+
+
+class Column(msgspec.Struct, frozen=True):
+    target: Target
+    data_type: str | None = None
+
+
+class Compiled:
+    """The state that one table should have in an engine, as of one moment."""
+
+    def __init__(
+        self,
+        engine: str,
+        table: Target,
+        columns: Mapping[str, Column],
+        index: Index,
+        members: Members,
+        situation: Situation,
+    ) -> None:
+        self._engine = engine
+        self._table = table
+        self._columns = columns
+        self._index = index
+        self._members = members
+        self._situation = situation
+        self._known: dict[Grantee, Rules] = {}
+        self.fingerprint = _fingerprint(engine, table, columns, index, members)
+
+    def rules(self, grantee: Grantee) -> Rules:
+        if grantee not in self._known:
+            self._known[grantee] = self._rules(grantee)
+        return self._known[grantee]
+
+    @property
+    def protects(self) -> bool:
+        """Whether anything is kept from somebody of whom nothing is known."""
+        rules = self.rules(NOBODY)
+        return bool(rules.columns or rules.filters)
+
+    def told(self) -> dict[str, Any]:
+        """Per protected column: why, for who asks what holds."""
+        keys = self._principal(NOBODY).keys()
+        found: dict[str, Any] = {}
+        for name, column in self._columns.items():
+            decision = self._decide(keys, column.target)
+            if decision.effect in ("deny", "mask"):
+                found[name] = {
+                    "effect": decision.effect,
+                    "mask": decision.mask.kind if decision.mask else None,
+                    "reason": decision.reason,
+                    "policies": [str(id) for id in decision.policies],
+                    "tags": sorted(column.target.tags),
+                    "guid": str(column.target.guid),
+                }
+        return found
+
+    def _rules(self, grantee: Grantee) -> Rules:
+        keys = self._principal(grantee).keys()
+        whole = self._decide(keys, self._table)
+        filters = dict.fromkeys(whole.filters)
+        columns: dict[str, Rule] = {}
+        for name, column in self._columns.items():
+            decision = self._decide(keys, column.target)
+            filters |= dict.fromkeys(decision.filters)
+            if whole.effect == "deny" or decision.effect == "deny":
+                columns[name] = Rule("deny")
+            elif decision.effect == "mask":
+                assert decision.mask is not None
+                columns[name] = self._masked(decision.mask, column.data_type)
+        return Rules(columns, tuple(filters))
+
+    def _masked(self, mask: Mask, data_type: str | None) -> Rule:
+        mask = fitted(mask, data_type)
+        if mask.kind == "custom":
+            expression = mask.expressions.get(self._engine, "")
+            # An engine for which nobody wrote the expression shows nothing.
+            return (
+                Rule("mask", "custom", expression=expression)
+                if expression
+                else Rule("mask", "null")
+            )
+        return Rule("mask", mask.kind, mask.value)
+
+    def _principal(self, grantee: Grantee) -> Principal:
+        roles, groups = self._members(grantee.name)
+        return Principal(grantee.name, roles, groups | grantee.groups)
+
+    def _decide(self, keys: frozenset[str], target: Target) -> Decision:
+        return self._index.decide_keys(keys, "READ", target, self._situation)
+
+
+class Nothing:
+    """Wanted when an engine is let go: everybody gets back what they had."""
+
+    fingerprint = "released"
+
+    def rules(self, grantee: Grantee) -> Rules:
+        return Rules({})
+
+
+def resources(targets: Iterable[Target]) -> set[tuple[str, str]]:
+    """What the policies on these assets can be about."""
+    found = {("everything", "")}
+    for target in targets:
+        found.add(("type", target.asset_type))
+        found.add(("asset", str(target.guid)))
+        found |= {("under", str(guid)) for guid in target.chain}
+        found |= {("tag", tag) for tag in target.tags}
+    return found
+
+
+def _fingerprint(
+    engine: str, table: Target, columns: Mapping[str, Column], index: Index, members: Members
+) -> str:
+    """Changes with everything that a decision is made of, but for the time of day."""
+    targets = [table, *(column.target for column in columns.values())]
+    policies = sorted(
+        {rule.policy.id: rule.policy for t in targets for rule in index.about("READ", t)}.items()
+    )
+    exempt = sorted({group for _, policy in policies for group in policy.exempt_groups})
+    said = [
+        engine,
+        [[str(id), msgspec.json.encode(policy).decode()] for id, policy in policies],
+        [[name, sorted(c.target.tags), c.data_type] for name, c in sorted(columns.items())],
+        [[name, *map(sorted, members(name))] for name in exempt],
+    ]
+    return hashlib.sha256(msgspec.json.encode(said)).hexdigest()[:32]

@@ -1,0 +1,99 @@
+"""Which connections enforce, how far each has followed the feed, and which tables are touched."""
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+import msgspec
+import psycopg
+
+from lily.store import consumers
+from lily.store.connections import COLUMNS, Connection
+from lily.store.database import Database, Unit
+from lily.store.protections import Table
+from lily.types import Tenant
+
+PAGE = 1_000
+KINDS = [
+    "AssetCreated", "AssetChanged", "AssetDeleted", "AssetRestored", "AssetArchived",
+    "FieldsCreated", "TagsChanged", "TagResolved", "EdgeCreated", "EdgeChanged", "EdgeDeleted",
+    "EdgeRestored", "PolicyCreated", "PolicyChanged", "PolicyDeleted", "CircleChanged",
+]  # fmt: skip
+FACTS = """
+SELECT position, kind, guid, cause FROM fact
+ WHERE tenant = %s AND position > %s AND kind = ANY(%s) ORDER BY position LIMIT %s
+"""
+# The tables that assets are, or lie in, or contain.
+TABLES = """
+WITH RECURSIVE below (guid, parent, lane, qualified_name, depth) AS (
+  SELECT guid, parent, lane, qualified_name, 0 FROM asset
+   WHERE tenant = %(tenant)s AND guid = ANY(%(guids)s)
+  UNION
+  SELECT a.guid, a.parent, a.lane, a.qualified_name, b.depth + 1 FROM below b
+    JOIN asset a ON a.tenant = %(tenant)s AND a.parent = b.guid AND a.lane = 'core'
+   WHERE b.lane = 'core' AND b.depth < 4
+)
+SELECT guid, qualified_name FROM below WHERE lane = 'core'
+UNION
+SELECT p.guid, p.qualified_name FROM below b
+  JOIN asset p ON p.tenant = %(tenant)s AND p.guid = b.parent AND p.lane = 'core'
+ WHERE b.lane = 'fields'
+"""
+
+
+class Told(msgspec.Struct, frozen=True):
+    position: int
+    kind: str
+    guid: UUID | None
+    cause: str
+
+
+def connections(database: Database) -> list[tuple[Tenant, Connection]]:
+    """Every enforcer in use, of every tenant that is active."""
+    cells: dict[str, dict[int, Tenant]] = {}
+    for tenant in database.tenants():
+        if tenant.state == "active":
+            cells.setdefault(tenant.cell, {})[tenant.number] = tenant
+    found: list[tuple[Tenant, Connection]] = []
+
+    def look(cell: str) -> None:
+        tenants = cells.get(cell, {})
+        with database.cell(cell, list(tenants)) as conn:
+            rows = conn.execute(
+                f"SELECT tenant, {COLUMNS} FROM connection WHERE tenant = ANY(%s) AND enabled"
+                " AND 'enforcer' = ANY(uses) ORDER BY tenant, id",
+                [list(tenants)],
+            )
+            found.extend((tenants[number], Connection(*rest)) for number, *rest in rows)
+
+    database.each_cell(look)
+    return found
+
+
+def is_current(database: Database, tenant: Tenant, connection: Connection) -> bool:
+    """Whether nobody has changed or deleted it since it was read."""
+    with database.cell(tenant.cell, [tenant.number]) as conn:
+        row = conn.execute(
+            "SELECT revision FROM connection WHERE tenant = %s AND id = %s AND enabled",
+            [tenant.number, connection.id],
+        ).fetchone()
+    return row is not None and row[0] == connection.revision
+
+
+def position(conn: psycopg.Connection, tenant: Tenant, name: str) -> int:
+    return consumers.claim(conn, name, tenant) or 0
+
+
+def facts(conn: psycopg.Connection, tenant: int, after: int) -> list[Told]:
+    rows = conn.execute(FACTS, [tenant, after, KINDS, PAGE])
+    return [Told(*row) for row in rows]
+
+
+def tables(unit: Unit, guids: Iterable[UUID]) -> list[Table]:
+    rows = unit.conn.execute(TABLES, {"tenant": unit.tenant.number, "guids": list(guids)})
+    return [Table(*row) for row in rows]
+
+
+def tagged(unit: Unit, tags: Sequence[str], guids: Sequence[UUID]) -> list[Table]:
+    """The tables with one of these tags on them, on a column or above, and those named."""
+    rows = unit.conn.execute("SELECT guid FROM bearing(%s)", [list(tags)])
+    return tables(unit, {guid for (guid,) in rows} | set(guids))

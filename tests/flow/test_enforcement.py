@@ -1,0 +1,217 @@
+"""From a tag to what an engine denies, and back: the reconciler on a real warehouse."""
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from lily import plugins
+from lily.access.model import Policy, Resource, Subject
+from lily.identity.actor import Actor
+from lily.store import circles, connections, feed, policies, propagation, protections
+from lily.store.circles import Circle
+from lily.store.connections import Connection
+from lily.store.database import Unit
+from lily.store.embedded import Server
+from lily.store.protections import Protection
+from lily.types import Tenant
+from lily.wiring import Core
+from lily.workers.keeper import Keeper
+from tests.callers import tenant_with_admin
+from tests.flow.apply import gone, seen
+from tests.flow.lineage import join, tell
+from tests.flow.warehouse import Warehouse
+
+TESTER = Actor("tester", "test")
+
+
+class Place:
+    """A tenant, its warehouse, and whoever keeps it."""
+
+    def __init__(self, core: Core, system: Core, server: Server) -> None:
+        self.core, self.system = core, system
+        self.tenant: Tenant = tenant_with_admin(core)
+        self.house = Warehouse(server)
+        self.house.run(f"GRANT SELECT ON s.people TO {self.house.role('analyst')}")
+        self.id = uuid4()
+        self.mode("enforce", first=True)
+        self.see()
+
+    def mode(self, mode: str, first: bool = False) -> None:
+        options = {"url": self.house.url, "server": "warehouse:5432", "mode": mode}
+        public, secrets = plugins.split(plugins.check("enforcer", "postgres", options))
+        assert secrets is not None
+        sealed = self.core.seal.seal(secrets, connections.about(self.tenant.number, self.id))
+        now = self.core.clock.now()
+        wanted = Connection(
+            self.id, "warehouse", "postgres", ["enforcer"], public, sealed, None, 0, True, 1,
+            now, now,
+        )  # fmt: skip
+        with self.core.database.unit(self.tenant) as unit:
+            if first:
+                connections.create(unit, wanted, TESTER)
+            else:
+                before = connections.locked(unit, self.id, None)
+                connections.change(unit, before, wanted, TESTER)
+            self.connection = connections.get(unit, self.id)
+        if not first:
+            self.keeper.close()
+        self.keeper = Keeper(self.system, self.tenant, self.connection)
+
+    def see(self, *tags: str, table: str = "people", columns: str = "id email country") -> None:
+        """A crawl sees the table; the e-mail address bears these tags."""
+        name = self.house.name(table)
+        seen(self.system, self.tenant, name, asset_type="table")
+        for column in columns.split():
+            seen(
+                self.system, self.tenant, f"{name}#{column}", asset_name=column,
+                asset_type="column", tags=list(tags) if column == "email" else [],
+            )  # fmt: skip
+
+    def step(self) -> None:
+        with self.system.database.cell(self.tenant.cell, [self.tenant.number]) as conn:
+            end = feed.head(Unit(conn, self.tenant))
+            conn.execute(
+                "INSERT INTO consumer (name, tenant, position) VALUES (%s, %s, %s)"
+                " ON CONFLICT (name, tenant) DO UPDATE SET position = excluded.position",
+                [propagation.CONSUMER, self.tenant.number, end],
+            )
+        self.keeper.step()
+
+    def protection(self, table: str = "people") -> Protection | None:
+        with self.core.database.unit(self.tenant) as unit:
+            row = unit.conn.execute(
+                f"SELECT {protections.COLUMNS} FROM protection WHERE tenant = %s AND object = %s",
+                [self.tenant.number, self.house.name(table)],
+            ).fetchone()
+        return Protection(*row) if row else None
+
+    def state(self) -> str | None:
+        found = self.protection()
+        return found.state if found else None
+
+    def facts(self) -> list[str]:
+        with self.core.database.unit(self.tenant) as unit:
+            links = feed.after(unit, 0, 1000)
+        return [link.kind for link in links if link.kind.startswith("Protection")]
+
+    def policy(self, **fields: Any) -> UUID:
+        given: dict[str, Any] = {
+            "id": uuid4(), "name": "p", "effect": "deny", "action": "READ",
+            "subjects": (Subject("everyone"),), "resource": Resource("tag", "PII"),
+        }  # fmt: skip
+        policy = Policy(**{**given, **fields})
+        with self.core.database.unit(self.tenant) as unit:
+            policies.create(unit, policy, TESTER, self.core.clock.now())
+        return policy.id
+
+
+@pytest.fixture
+def place(core: Core, system: Core, server: Server) -> Iterator[Place]:
+    made = Place(core, system, server)
+    yield made
+    made.keeper.close()
+    made.house.root.close()
+
+
+def test_a_tag_is_enforced_verified_healed_and_undone(place: Place) -> None:
+    house, rights = place.house, place.house.rights()
+    place.step()
+    assert (place.state(), house.reads("analyst", "email")) == (None, [("a@x.io",), ("b@x.io",)])
+    place.see("PII")
+    place.step()
+    assert (place.state(), house.reads("analyst", "email")) == ("verified", None)
+    assert house.reads("analyst", "id") == [(1,), (2,)]
+    kept = place.protection()
+    assert kept is not None and kept.plan and list(kept.columns) == ["email"]
+    house.run(f"GRANT SELECT ON s.people TO {house.role('analyst')}")
+    place.keeper.sweep()
+    assert (place.state(), house.reads("analyst", "email")) == ("verified", None)
+    place.see()
+    place.step()
+    assert (place.state(), house.rights()) == (None, rights)
+    assert place.facts() == ["ProtectionVerified", "ProtectionDrifted", "ProtectionReleased"]
+
+
+def test_observing_plans_and_touches_nothing(place: Place) -> None:
+    place.mode("observe")
+    rights = place.house.rights()
+    place.see("PII")
+    place.step()
+    kept = place.protection()
+    assert kept is not None
+    assert (kept.state, place.house.rights()) == ("pending", rights)
+    assert any(line.startswith("REVOKE SELECT") for line in kept.plan)
+    place.mode("enforce")
+    place.keeper.sweep()
+    place.step()
+    assert place.house.reads("analyst", "email") is None
+    place.mode("release")
+    place.keeper.sweep()
+    assert (place.house.rights(), place.state()) == (rights, None)
+
+
+def test_a_tag_above_reaches_every_column(place: Place) -> None:
+    seen(place.system, place.tenant, place.house.name(), asset_type="table", tags=["GDPR"])
+    place.step()
+    for column in ("id", "email", "country"):
+        assert place.house.reads("analyst", column) is None
+
+
+def test_a_new_policy_and_a_new_member_count_at_once(place: Place) -> None:
+    place.see("secret")
+    place.step()
+    assert place.house.reads("analyst", "email") is not None
+    place.policy(resource=Resource("tag", "secret"), exempt_groups=("trusted",))
+    place.step()
+    assert place.house.reads("analyst", "email") is None
+    now = place.core.clock.now()
+    trusted = Circle("group", "trusted", "", [place.house.role("analyst")], 1, now, now)
+    with place.core.database.unit(place.tenant) as unit:
+        circles.put(unit, trusted, None, TESTER)
+    place.step()
+    assert place.house.reads("analyst", "email") is not None
+
+
+def test_what_is_derived_is_protected_before_its_tags_arrive(place: Place) -> None:
+    """Lineage is known, but nothing has travelled along it yet."""
+    house = place.house
+    house.run(
+        "CREATE VIEW s.contacts AS SELECT id, email AS mail FROM s.people",
+        f"GRANT SELECT ON s.contacts TO {house.role('analyst')}",
+    )
+    place.see("PII")
+    place.see(table="contacts", columns="id mail")
+    joined = join(f"{house.name()}#email", f"{house.name('contacts')}#mail")
+    tell(place.system, place.tenant, joined)
+    place.keeper.step()
+    assert house.reads("analyst", "mail", "s.contacts") is None
+    assert house.reads("analyst", "id", "s.contacts") == [(1,), (2,)]
+
+
+def test_a_table_that_cannot_be_changed_fails_says_why_and_is_tried_again(place: Place) -> None:
+    house = place.house
+    place.see("PII")
+    blocker = psycopg.connect(house.url)
+    blocker.execute("SELECT pg_advisory_lock(hashtextextended('lily:s.people', 0))")
+    place.step()
+    kept = place.protection()
+    assert kept is not None
+    assert (kept.state, kept.attempts) == ("failed", 1)
+    assert "could not be changed" in kept.reason
+    blocker.close()
+    place.keeper.sweep()
+    assert place.state() == "verified"
+
+
+def test_a_deleted_column_ends_its_protection(place: Place) -> None:
+    place.see("PII")
+    place.step()
+    assert place.state() == "verified"
+    place.house.run("ALTER TABLE s.people DROP email")
+    gone(place.system, place.tenant, f"{place.house.name()}#email")
+    place.step()
+    assert place.state() is None
+    assert place.house.rights() == {(place.house.role("analyst"), "SELECT", "*", False)}
