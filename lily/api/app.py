@@ -14,6 +14,8 @@ import lily
 from lily.api import documents, health, hot, problems, webhooks
 from lily.api.idempotency import Idempotency
 from lily.api.limits import Bodies
+from lily.api.live import events, sockets
+from lily.api.live.hub import Live
 from lily.api.middleware import Edge
 from lily.api.openapi import describe
 from lily.api.refused import refused
@@ -45,6 +47,7 @@ from lily.api.rest import (
     policies,
     priority,
     propagation,
+    protections,
     schemas,
     scrapers,
     search,
@@ -81,6 +84,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     scrapers.router,
     access.router,
     access_control.router,
+    protections.router,
     dead.router,
     subscriptions.router,
     deliveries.router,
@@ -121,6 +125,7 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
+    app.router.routes.extend([*events.ROUTES, *sockets.ROUTES])
     for router in ROUTERS:
         app.router.routes.extend(router.routes)
     app.router.routes.append(bulk.ROUTE)
@@ -152,6 +157,7 @@ def _surround(app: FastAPI, services: Services) -> None:
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services: Services = app.state.services
     await run_in_threadpool(services.start)
+    app.state.live = Live(services)
     try:
         yield
     finally:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -47,6 +47,9 @@ SELECT a.start, array_agg(DISTINCT t)
        unnest(s.tags || coalesce(s.own_tags, '{}')) t
  WHERE a.guid <> a.start AND t = ANY(%(tags)s) GROUP BY 1
 """
+
+
+State = Literal["pending", "applied", "verified", "failed", "drifted", "unenforceable", "planned"]
 
 
 class Protection(msgspec.Struct):
@@ -116,6 +119,56 @@ def known(conn: psycopg.Connection, tenant: int, connection: UUID) -> list[Table
         {"tenant": tenant, "id": connection},
     )
     return [Table(*row) for row in rows]
+
+
+def page(
+    unit: Unit,
+    connection: UUID | None,
+    states: Sequence[str],
+    after: tuple[UUID, UUID] | None,
+    limit: int,
+) -> list[Protection]:
+    start = after or (None, None)
+    rows = unit.conn.execute(
+        f"SELECT {COLUMNS} FROM protection WHERE tenant = %(tenant)s"
+        " AND (%(connection)s::uuid IS NULL OR connection = %(connection)s)"
+        " AND (cardinality(%(states)s::text[]) = 0 OR state = ANY(%(states)s))"
+        " AND (%(engine)s::uuid IS NULL OR (connection, guid) > (%(engine)s, %(guid)s::uuid))"
+        " ORDER BY connection, guid LIMIT %(limit)s",
+        {
+            "tenant": unit.tenant.number, "connection": connection, "states": list(states),
+            "engine": start[0], "guid": start[1], "limit": limit,
+        },
+    )  # fmt: skip
+    return [Protection(*row) for row in rows]
+
+
+def of(unit: Unit, guid: UUID) -> list[Protection]:
+    rows = unit.conn.execute(
+        f"SELECT {COLUMNS} FROM protection WHERE tenant = %s AND guid = %s ORDER BY connection",
+        [unit.tenant.number, guid],
+    )
+    return [Protection(*row) for row in rows]
+
+
+def uncovered(unit: Unit, tags: Sequence[str], covered: set[UUID]) -> list[str]:
+    """What bears one of these tags, and no engine was told of."""
+    rows = unit.conn.execute(
+        "SELECT guid, qualified_name FROM asset WHERE tenant = %s AND deleted_by IS NULL"
+        " AND guid IN (SELECT guid FROM bearing(%s)) ORDER BY qualified_name LIMIT 10000",
+        [unit.tenant.number, list(tags)],
+    )
+    told = {each.guid for each in page(unit, None, [], None, 100_000)}
+    return [name for guid, name in rows if guid not in covered and guid not in told]
+
+
+def ask_again(unit: Unit, connection: UUID, now: datetime) -> int:
+    """Make every protection of an engine due."""
+    done = unit.conn.execute(
+        "UPDATE protection SET next_at = %s WHERE tenant = %s AND connection = %s",
+        [now, unit.tenant.number, connection],
+    )
+    return done.rowcount
 
 
 def wanted(unit: Unit, guid: UUID, engine: str, now: datetime) -> Compiled | None:

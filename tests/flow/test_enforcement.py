@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID, uuid4
 
 import psycopg
@@ -9,6 +10,7 @@ import pytest
 
 from lily import plugins
 from lily.access.model import Policy, Resource, Subject
+from lily.api.app import create_app
 from lily.identity.actor import Actor
 from lily.store import circles, connections, feed, policies, propagation, protections
 from lily.store.circles import Circle
@@ -17,12 +19,13 @@ from lily.store.database import Unit
 from lily.store.embedded import Server
 from lily.store.protections import Protection
 from lily.types import Tenant
-from lily.wiring import Core
+from lily.wiring import Core, services
 from lily.workers.keeper import Keeper
-from tests.callers import tenant_with_admin
+from tests.callers import bearer, minted, tenant_with_admin
 from tests.flow.apply import gone, seen
 from tests.flow.lineage import join, tell
 from tests.flow.warehouse import Warehouse
+from tests.serving import serving
 
 TESTER = Actor("tester", "test")
 
@@ -36,6 +39,7 @@ class Place:
         self.house = Warehouse(server)
         self.house.run(f"GRANT SELECT ON s.people TO {self.house.role('analyst')}")
         self.id = uuid4()
+        self.keeper: Keeper
         self.mode("enforce", first=True)
         self.see()
 
@@ -215,3 +219,36 @@ def test_a_deleted_column_ends_its_protection(place: Place) -> None:
     place.step()
     assert place.state() is None
     assert place.house.rights() == {(place.house.role("analyst"), "SELECT", "*", False)}
+
+
+def test_protections_are_told_per_asset_engine_and_as_a_report(place: Place) -> None:
+    place.see("PII")
+    place.step()
+    seen(place.system, place.tenant, "elsewhere/users#phone", asset_type="column", tags=["GDPR"])
+    wired = services(place.core)
+    admin, viewer = (bearer(minted(wired, place.tenant, role)) for role in ("admin", "viewer"))
+    table = quote(place.house.name(), safe="")
+    with serving(create_app(wired)) as client:
+
+        def get(path: str, headers: dict[str, str] = admin) -> Any:
+            return client.get(f"/api/v1/protections{path}", headers=headers)
+
+        [kept] = get("").json()["items"]
+        assert (kept["state"], list(kept["columns"])) == ("verified", ["email"])
+        assert get(f"?connection={place.id}&state=failed").json()["items"] == []
+        assert get(f"/assets/{table}").json()["items"] == [kept]
+        assert get(f"/assets/{table}%23email").json()["items"] == [kept]
+        report = get("/report").json()
+        [line] = report["items"]
+        assert (line["column"], line["engine"], line["tags"]) == ("email", "postgres", ["PII"])
+        assert any("superuser" in reason for reason in line["unenforceable"])
+        assert report["uncovered"] == ["elsewhere/users#phone"]
+        assert get("", viewer).status_code == 403
+        place.house.run(f"GRANT SELECT ON s.people TO {place.house.role('analyst')}")
+        asked = client.post(f"/api/v1/protections/{place.id}/check", headers=admin)
+        assert (asked.status_code, asked.json()) == (202, {"due": 1})
+        place.step()
+        assert place.house.reads("analyst", "email") is None
+        stranger = bearer(minted(wired, tenant_with_admin(place.core), "admin"))
+        assert get("", stranger).json()["items"] == []
+        assert get(f"/assets/{table}", stranger).status_code == 404

@@ -48,14 +48,20 @@ GRANT SELECT ON connection TO lily_system;
 
 CREATE INDEX asset_own_tags ON asset USING gin (own_tags) WHERE own_tags IS NOT NULL;
 
+-- The tenants of this transaction, whichever role it is of.
+CREATE FUNCTION bound() RETURNS int[] LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN coalesce(current_setting('lily.tenants', true), '') <> ''
+    THEN lily.tenants() ELSE ARRAY[lily.tenant()] END
+$$;
+
 -- The assets that bear one of these tags, found by the index on words.
 CREATE FUNCTION bearing(tags text[]) RETURNS TABLE (guid uuid)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = lily, pg_temp AS $$
   SELECT a.guid FROM asset a
-   WHERE a.tenant = ANY (lily.tenants()) AND cardinality(tags) > 0
+   WHERE a.tenant = ANY (lily.bound()) AND cardinality(tags) > 0
      AND a.search @@ (SELECT string_agg(quote_literal('=tag:' || lower(t)), ' | ')
                         FROM unnest(tags) t)::tsquery
   UNION  -- what is not shown because another tag of its group is
   SELECT a.guid FROM asset a
-   WHERE a.tenant = ANY (lily.tenants()) AND a.own_tags IS NOT NULL AND a.own_tags && tags
+   WHERE a.tenant = ANY (lily.bound()) AND a.own_tags IS NOT NULL AND a.own_tags && tags
 $$;
