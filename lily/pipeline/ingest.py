@@ -94,13 +94,14 @@ class Job:
         self, tenants: Sequence[int], decoded: Decoded, raws: Mapping[tuple[Lane, int], str]
     ) -> None:
         """Park what uses labels that nobody defined, where the tenant refuses those."""
-        books = {n: book for n in tenants if (book := self._ingest.definitions.book(n)).refuses}
+        every = {number: self._ingest.definitions.book(number) for number in tenants}
+        books = {number: book for number, book in every.items() if book.refuses}
         if not books:
             return
         good = []
         for each in decoded.incoming:
             book = books.get(each.tenant)
-            reason = unknown_in(book, each.message) if book else None
+            reason = unknown_in(book, each.message.seen) if book is not None else None
             if reason is None:
                 good.append(each)
             else:

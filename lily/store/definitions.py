@@ -7,7 +7,6 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 
-from lily.assets.change import Message
 from lily.assets.model import Asset
 from lily.events.observations import AssetSeen
 from lily.store.database import Database, Unit
@@ -134,9 +133,8 @@ def bound(
     )
 
 
-def unknown_in(book: Book, message: Message) -> str | None:
+def unknown_in(book: Book, seen: object) -> str | None:
     """Why a tenant refuses what an observation says: the field, and the cure."""
-    seen = message.seen
     if not isinstance(seen, AssetSeen):
         return None
     return book.refused(seen.tags or (), seen.business_terms or ())

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
-from httpx import Client, Response
+from httpx import Client
 
 from lily.api.app import create_app
 from lily.assets.model import Asset
@@ -15,12 +14,10 @@ from lily.events.observations import AssetSeen, Suggestion
 from lily.store import tag_validity
 from lily.types import Tenant
 from lily.wiring import Core, Services, services
-from tests.callers import bearer, minted, tenant_with_admin
 from tests.flow.apply import apply, gone, read, seen
 from tests.flow.feeds import facts, kinds
+from tests.flow.tagging import NAME, People, place
 from tests.serving import serving
-
-NAME = "postgres://h:1/shop.public.people"
 
 
 @pytest.fixture(scope="module")
@@ -32,40 +29,6 @@ def wired(core: Core) -> Services:
 def client(wired: Services) -> Iterator[Client]:
     with serving(create_app(wired)) as client:
         yield client
-
-
-class People:
-    """Those of one tenant, by name."""
-
-    def __init__(self, wired: Services, client: Client, core: Core) -> None:
-        self.tenant = tenant_with_admin(core)
-        self._wired, self._client = wired, client
-
-    def __call__(
-        self, who: str, method: str, path: str, role: str = "editor", **more: Any
-    ) -> Response:
-        token = minted(self._wired, self.tenant, role, name=who)
-        headers = {**bearer(token), **more.pop("headers", {})}
-        return self._client.request(method, f"/api/v1/{path}", headers=headers, **more)
-
-    def tags(self, name: str = NAME) -> dict[str, Any]:
-        answer = self("reader", "GET", f"metadata/{quote(name, safe='')}/tags", "viewer")
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
-
-    def says(self, who: str, tag: str, name: str = NAME, **more: Any) -> Response:
-        path = f"metadata/{quote(name, safe='')}/tags"
-        answer = self(who, "POST", path, json={"tag": tag, **more})
-        assert answer.status_code == 200, answer.text
-        return answer
-
-    def takes(self, who: str, tag: str, role: str = "editor", **more: Any) -> Response:
-        return self(who, "DELETE", f"metadata/{_id()}/tags/{tag}", role, **more)
-
-
-def _id(name: str = NAME) -> str:
-    return quote(name, safe="")
 
 
 @pytest.fixture
@@ -115,7 +78,7 @@ def test_a_persons_pii_protects_under_a_sources_public_until_a_steward_resolves_
     seen(system, people.tenant, NAME, tags=["public"], description="crawled again")
     assert people.tags()["protective"] == ["PII", "public"]
 
-    path = f"metadata/{_id()}/tags/PII/resolve"
+    path = f"metadata/{place()}/tags/PII/resolve"
     body = {"reason": "names of customers"}
     assert people("ed", "POST", path, json=body).status_code == 403
     answer = people("stew", "POST", path, "steward", json=body)
@@ -134,7 +97,7 @@ def test_a_resolution_lowers_protection_and_ends_when_another_tag_joins(
 ) -> None:
     seen(system, people.tenant, NAME, tags=["public"])
     people.says("ann", "PII")
-    answer = people("stew", "POST", f"metadata/{_id()}/tags/public/resolve", "steward", json={})
+    answer = people("stew", "POST", f"metadata/{place()}/tags/public/resolve", "steward", json={})
     assert answer.json()["protective"] == ["public"]
     assert row(core, people).own == ["public"]
     seen(system, people.tenant, NAME, "dbt", tags=["confidential"])
@@ -146,7 +109,7 @@ def test_a_resolution_lowers_protection_and_ends_when_another_tag_joins(
 def test_only_a_conflict_can_be_resolved(system: Core, people: People) -> None:
     seen(system, people.tenant, NAME, tags=["public", "gold"])
     for tag, status in (("gold", 422), ("PII", 422), ("public", 409)):
-        path = f"metadata/{_id()}/tags/{tag}/resolve"
+        path = f"metadata/{place()}/tags/{tag}/resolve"
         assert people("stew", "POST", path, "steward", json={}).status_code == status, tag
 
 
@@ -210,10 +173,13 @@ def test_put_replaces_ones_own_and_nobody_elses(system: Core, people: People) ->
     people.says("bob", "b")
     people.says("ann", "x")
     body: Any = {"tags": ["y", {"tag": "z", "value": "1"}]}
-    answer = people("ann", "PUT", f"metadata/{_id()}/tags", json=body)
+    answer = people("ann", "PUT", f"metadata/{place()}/tags", json=body)
     assert answer.json()["effective"] == ["b", "s", "y", "z"]
-    assert people("ann", "PUT", f"metadata/{_id()}/tags", json=[]).json()["effective"] == ["b", "s"]
-    twice = people("ann", "PUT", f"metadata/{_id()}/tags", json=["a", "a"])
+    assert people("ann", "PUT", f"metadata/{place()}/tags", json=[]).json()["effective"] == [
+        "b",
+        "s",
+    ]
+    twice = people("ann", "PUT", f"metadata/{place()}/tags", json=["a", "a"])
     assert twice.status_code == 422
 
 
@@ -222,7 +188,7 @@ def test_an_edit_by_an_old_version_is_refused(system: Core, people: People) -> N
     etag = people.says("ann", "a").headers["etag"]
     people.says("ann", "b")
     answer = people(
-        "ann", "POST", f"metadata/{_id()}/tags", json={"tag": "c"}, headers={"If-Match": etag}
+        "ann", "POST", f"metadata/{place()}/tags", json={"tag": "c"}, headers={"If-Match": etag}
     )
     assert answer.status_code == 412
 
@@ -233,12 +199,12 @@ def test_reading_and_putting_back_takes_over_nobodys_labels(
     seen(system, people.tenant, "db", tags=["PII"])
     seen(system, people.tenant, NAME, parent_id="db", tags=["s"], business_terms=["t"])
     people.says("bob", "b")
-    people("bob", "POST", f"metadata/{_id()}/terms", json={"term": "churn"})
-    shown = people("ann", "GET", f"metadata/{_id()}").json()
+    people("bob", "POST", f"metadata/{place()}/terms", json={"term": "churn"})
+    shown = people("ann", "GET", f"metadata/{place()}").json()
     assert shown["tags"] == ["PII", "b", "s"]
     assert shown["business_terms"] == ["churn", "t"]
     shown["description"] = "new"
-    answer = people("ann", "PUT", f"metadata/{_id()}", json=shown)
+    answer = people("ann", "PUT", f"metadata/{place()}", json=shown)
     assert answer.status_code == 200, answer.text
     assert answer.json()["tags"] == ["PII", "b", "s"]
     asset = row(core, people)
@@ -251,7 +217,7 @@ def test_reading_and_putting_back_takes_over_nobodys_labels(
 
 def test_terms_are_assigned_like_tags(core: Core, system: Core, people: People) -> None:
     seen(system, people.tenant, NAME, business_terms=["revenue"])
-    path = f"metadata/{_id()}/terms"
+    path = f"metadata/{place()}/terms"
     assert people("ann", "POST", path, json={"term": "churn"}).json()["effective"] == [
         "churn",
         "revenue",
@@ -288,7 +254,7 @@ def test_a_suggestion_counts_when_it_is_accepted_and_never_comes_back_when_rejec
     shown = people.tags()
     assert shown["effective"] == []
     assert shown["assignments"][0]["state"] == "suggested"
-    accepted = people("ann", "POST", f"metadata/{_id()}/tags/PII/accept")
+    accepted = people("ann", "POST", f"metadata/{place()}/tags/PII/accept")
     assert accepted.json()["effective"] == ["PII"]
     assert row(core, people).own == ["PII"]
     seen(system, people.tenant, NAME, description="crawled again")
@@ -387,7 +353,7 @@ def test_a_validity_that_makes_no_sense_is_refused(
         {"valid_from": future, "valid_until": future},
         {"valid_until": "tomorrow"},
     ):
-        answer = people("ann", "POST", f"metadata/{_id()}/tags", json={"tag": "a", **body})
+        answer = people("ann", "POST", f"metadata/{place()}/tags", json={"tag": "a", **body})
         assert answer.status_code == 422, body
 
 
@@ -411,7 +377,7 @@ def test_what_travels_is_inherited_from_the_containers_when_it_is_read(
     table = people.tags("db/s/t")
     assert table["effective"] == ["GDPR", "internal"]
     assert table["protective"] == ["GDPR", "PII", "internal"]
-    assert people("v", "GET", f"metadata/{_id('db/s/t#c')}", "viewer").json()["tags"] == [
+    assert people("v", "GET", f"metadata/{place('db/s/t#c')}", "viewer").json()["tags"] == [
         "GDPR",
         "PII",
     ]
@@ -433,7 +399,7 @@ def test_another_tenants_tags_do_not_exist(
     suggested(system, people.tenant, ["db/s"])
     stranger = People(wired, client, core)
     guid = row(core, people).guid
-    for given_id in (_id(), str(guid)):
+    for given_id in (place(), str(guid)):
         assert stranger("eve", "GET", f"metadata/{given_id}/tags").status_code == 404
         for method, path, body in (
             ("POST", f"metadata/{given_id}/tags", {"tag": "x"}),
@@ -457,9 +423,9 @@ def test_another_tenants_tags_do_not_exist(
 def test_who_may_only_read_tags_nothing(system: Core, people: People) -> None:
     seen(system, people.tenant, NAME)
     for method, path in (
-        ("POST", f"metadata/{_id()}/tags"),
-        ("PUT", f"metadata/{_id()}/tags"),
-        ("DELETE", f"metadata/{_id()}/tags/x"),
+        ("POST", f"metadata/{place()}/tags"),
+        ("PUT", f"metadata/{place()}/tags"),
+        ("DELETE", f"metadata/{place()}/tags/x"),
         ("POST", "suggestions/accept"),
         ("POST", "metadata/search/tags"),
         ("POST", "tags"),
