@@ -33,8 +33,10 @@ class Sent(msgspec.Struct, frozen=True):
     refused: dict[str, str] = {}
 
 
-async def send(services: Services, caller: Caller, sendings: Sequence[Sending], wait: bool) -> Sent:
-    """Into the log, all or none; with `wait` until the pipeline has applied them."""
+async def send(
+    services: Services, caller: Caller, sendings: Sequence[Sending], seconds: float
+) -> Sent:
+    """Into the log, all or none; then wait so long at most until the pipeline has applied them."""
     request, trace = telemetry.request_id.get(), telemetry.traceparent.get()
     envelopes = [
         Envelope(
@@ -51,7 +53,8 @@ async def send(services: Services, caller: Caller, sendings: Sequence[Sending], 
     hot = await services.hot(caller.tenant.cell)
     offsets = await hot.appender.append(records)
     places = [(record.lane, offset) for record, offset in zip(records, offsets, strict=True)]
-    if not wait or not await reached(hot, places, services.core.settings.wait_limit):
+    limit = min(seconds, services.core.settings.wait_limit)
+    if limit <= 0 or not await reached(hot, places, limit):
         return Sent(causes, False)
     answer = await hot.reads.ask(caller.tenant.number, Question(causes=causes))
     return Sent(causes, True, {cause: refusal.reason for cause, refusal in answer.dead.items()})

@@ -155,7 +155,7 @@ def _tells_columns(dataset: Dataset) -> bool:
 
 
 def _parent(facets: Facets) -> Parent | None:
-    given = facets.get("parent") or facets.get("parentRun")
+    given = facets.get("parent", facets.get("parentRun"))
     return converted(given, Parent, "run.facets.parent") if given is not None else None
 
 

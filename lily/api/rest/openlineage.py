@@ -27,6 +27,7 @@ from lily.types import Caller
 router = APIRouter(prefix="/api/v1/lineage", tags=["lineage"])
 
 MOST = 1_000
+PATIENCE = 3.0  # seconds; clients give up after five, and send the event again
 
 Reader = Annotated[Caller, requires("assets:read")]
 Ingester = Annotated[Caller, requires("assets:ingest")]
@@ -106,7 +107,7 @@ async def receive(
     """
     stated = _stated(events, services.core.clock.now())
     sendings = [Sending(each.seen, each.source, each.at) for each in stated]
-    sent = await send(services, caller, sendings, "respond-async" not in prefer)
+    sent = await send(services, caller, sendings, 0 if "respond-async" in prefer else PATIENCE)
     if sent.refused:
         raise Invalid([FieldError("", reason) for reason in sent.refused.values()])
     if not sent.applied:

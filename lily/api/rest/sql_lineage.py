@@ -129,7 +129,7 @@ async def read(body: Asked, response: Response, caller: Editor, services: Servic
     if body.dry_run or not sendings:
         response.status_code = 200
         return Found(outcome="shown", statements=shown, edges=count, causes=[])
-    sent = await send(services, caller, sendings, wait=True)
+    sent = await send(services, caller, sendings, services.core.settings.wait_limit)
     if sent.refused:
         raise Invalid("; ".join(sent.refused.values()), "sql")
     response.status_code = 201 if sent.applied else 202
@@ -155,12 +155,21 @@ def _read(
         schema = ".".join(part for part in (place.catalog, place.schema) if part) or None
         lineages = sql.of_script(body.sql, place.dialect, schema, columns_of)
     found: list[Read] = []
+    jobs: dict[str, list[Edge]] = {}
     for lineage in lineages:
         target = name_of(lineage.target) if lineage.target is not None else None
-        process = _process(body, lineage, target) if target else None
-        edges = sql.edges(lineage, target, name_of, process) if target else []
+        edges: list[Edge] = []
+        if target is not None:
+            process = _process(body, lineage, target)
+            edges = sql.edges(lineage, target, name_of, process)
+            # That a statement reads nothing is only certain where all of it was understood.
+            if edges or not lineage.problems:
+                jobs.setdefault(process, []).extend(edges)
         found.append((lineage, target, edges))
-    stated = _stated(found)
+    stated = [
+        LineageStated(job=job.removeprefix("job:"), edges=_once(edges))
+        for job, edges in jobs.items()
+    ]
     for each in stated:
         if wrong := problems(each):
             raise Invalid(wrong)
@@ -209,18 +218,6 @@ def _process(body: Asked, lineage: SqlLineage, target: str) -> str:
         return job_name(JOBS, target)
     digest = sha256(body.sql.strip().encode()).hexdigest()[:16]
     return job_name(JOBS, f"{target}/{digest}")
-
-
-def _stated(found: list[Read]) -> list[LineageStated]:
-    """One statement per job. A temporary table is told too: what leads through it must hold."""
-    jobs: dict[str, list[Edge]] = {}
-    for _, _, edges in found:
-        for edge in edges:
-            jobs.setdefault(edge.process or "", []).append(edge)
-    return [
-        LineageStated(job=job.removeprefix("job:"), edges=_once(edges))
-        for job, edges in jobs.items()
-    ]
 
 
 def _once(edges: list[Edge]) -> list[Edge]:
