@@ -107,7 +107,7 @@ def message(notice: Notice) -> dict[str, Any]:
 
 
 def _summary(notice: Notice) -> str:
-    said = f"{_mark(notice)}{notice.title}"
+    said = f"{_mark(notice)}{notice.title or 'Notice'}"
     return _escaped(f"{said}\n{notice.text}" if notice.text else said)
 
 

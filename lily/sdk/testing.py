@@ -20,7 +20,10 @@ from lily.sdk import (
     Source,
     Webhook,
 )
+from lily.sdk.testing_targets import FilterContract, TargetContract
 from lily.sdk.webhooks import ARRIVED_AT
+
+__all__ = ["FilterContract", "HookContract", "SourceContract", "TargetContract", "WebhookContract"]
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 READINGS = (AssetSeen, AssetGone, EdgeSeen, EdgeGone, Cursor)
