@@ -42,5 +42,7 @@ class People:
         assert answer.status_code == 200, answer.text
         return answer
 
-    def takes(self, who: str, tag: str, role: str = "editor", **more: Any) -> Response:
-        return self(who, "DELETE", f"metadata/{place()}/tags/{tag}", role, **more)
+    def takes(
+        self, who: str, tag: str, role: str = "editor", name: str = NAME, **more: Any
+    ) -> Response:
+        return self(who, "DELETE", f"metadata/{place(name)}/tags/{tag}", role, **more)

@@ -16,7 +16,9 @@ from lily.types import Tenant
 from lily.wiring import Core, Services, services
 from tests.flow.apply import apply, gone, read, seen
 from tests.flow.feeds import facts, kinds
+from tests.flow.propagating import Graph
 from tests.flow.tagging import NAME, People, place
+from tests.flow.test_bulk_store import Load
 from tests.serving import serving
 
 
@@ -434,3 +436,54 @@ def test_who_may_only_read_tags_nothing(system: Core, people: People) -> None:
     assert people("ed", "POST", "tags", "editor", json={"name": "x"}).status_code == 403
     missing = str(uuid4())
     assert people("ed", "GET", f"metadata/{missing}/tags").status_code == 404
+
+
+# Lineage ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def graph(core: Core, system: Core, people: People) -> Iterator[Graph]:
+    made = Graph(core, system, people.tenant)
+    yield made
+    made.propagator.close()
+
+
+def test_a_propagated_tag_shows_its_root_its_way_and_goes_with_the_validity_of_its_root(
+    core: Core, system: Core, people: People, graph: Graph
+) -> None:
+    graph.asset("a", "b", "c")
+    graph.edge("a", "b")
+    graph.edge("b", "c")
+    graph.asset("c", tags=["public"])
+    until = core.clock.now() + timedelta(hours=1)
+    people.says("ann", "PII", "a", valid_until=until.isoformat())
+    graph.settle()
+    shown = people.tags("c")
+    assert shown["effective"] == ["PII"]
+    assert shown["protective"] == ["PII", "public"]
+    [found] = [each for each in shown["assignments"] if each["origin"] == "propagated"]
+    assert (found["tag"], found["depth"]) == ("PII", 2)
+    assert found["root"] == str(graph.guid("a"))
+    assert found["path"] == [str(graph.guid(name)) for name in ("a", "b", "c")]
+    assert people.takes("ann", "PII", name="c").status_code == 409
+    assert shown["conflicts"][0]["tags"] == ["public", "PII"]
+
+    seen(system, people.tenant, "c", tags=["public"], description="crawled again")
+    assert people.tags("c")["effective"] == ["PII"]
+    assert tag_validity.come_due(system.database, people.tenant, until) == 1
+    graph.settle()
+    assert people.tags("c")["effective"] == ["public"]
+    assert row(core, people, "c").own_tags is None
+    assert row(core, people, "b").tags == []
+
+
+def test_tags_that_arrive_by_file_propagate_like_those_set_by_hand(
+    core: Core, system: Core, people: People, graph: Graph
+) -> None:
+    graph.asset("b")
+    graph.edge("a", "b")
+    load = Load(core, system, people.tenant)
+    load.apply(load.chunk([AssetSeen(qualified_name="a", tags=["GDPR"])]))
+    load.loader.close()
+    graph.settle()
+    assert people.tags("b")["effective"] == ["GDPR"]
