@@ -202,7 +202,11 @@ HTTP_SECONDS = Histogram(
     ["method", "route", "status"],
     buckets=_FAST,
 )
-LIVE_FOLLOWERS = Gauge("lily_live_followers", "Sockets and streams that follow the feed.")
+LIVE_FOLLOWERS = Gauge(
+    "lily_live_followers",
+    "Sockets and streams that follow the feed.",
+    multiprocess_mode="livesum",
+)
 WEBHOOKS = Counter("lily_webhooks", "Calls of other tools.", ["plugin", "outcome"])
 PROPAGATION_SECONDS = Histogram(
     "lily_propagation_seconds", "From a batch of facts to what they stirred.", buckets=_FAST

@@ -23,6 +23,9 @@ def serve(core: Core, sock: socket.socket, stop: Event) -> None:
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=GRACE,
+        ws="websockets-sansio",
+        ws_max_size=core.settings.body_limit,
+        ws_per_message_deflate=False,
     )
     server = uvicorn.Server(config)
 

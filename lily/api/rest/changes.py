@@ -35,7 +35,12 @@ KINDS: frozenset[str] = frozenset(get_args(FactKind))
 OPEN = tuple(sorted(k for k in KINDS if k.startswith(("Asset", "Fields", "Tags", "Incident"))))
 
 
-@router.get("", response_model=FactPage, summary="Facts behind a position, as they come")
+@router.get(
+    "",
+    response_model=FactPage,
+    summary="Facts behind a position, as they come",
+    responses={200: {"content": {"text/event-stream": {}}}},
+)
 async def changes(
     caller: Follower,
     services: ServicesDep,
@@ -48,7 +53,10 @@ async def changes(
     wait: Annotated[float, Query(ge=0, le=LONGEST, description="Seconds to wait for one.")] = 0,
     asset_id: Annotated[str | None, Query(pattern="^[^\\x00]+$", max_length=4000)] = None,
 ) -> Response:
-    """In order and without gaps. `next` goes into `after`, also when there was nothing."""
+    """In order and without gaps. `next` goes into `after`, also when there was nothing.
+
+    With `Accept: text/event-stream` they come as server-sent events instead, from `now` or behind
+    `after` or `Last-Event-ID`, with the filters of `/ws/notifications`."""
     wanted = _Wanted(services, caller, _visible(caller, words([*kinds, *kind])), limit)
     start = await run_in_threadpool(wanted.start, after, asset_id)
     links, end = await _poll(services.wakeups, wanted, start, wait)
@@ -133,6 +141,11 @@ async def _woken(grown: asyncio.Event, seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def kinds_of(caller: Caller) -> frozenset[str]:
+    """Everything that the caller may hear of."""
+    return KINDS if caller.may("audit:read") else frozenset(OPEN)
 
 
 def _visible(caller: Caller, asked: list[str]) -> list[str]:
