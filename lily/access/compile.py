@@ -47,6 +47,11 @@ class Compiled:
             self._known[grantee] = self._rules(grantee)
         return self._known[grantee]
 
+    def is_denied(self, grantee: Grantee) -> bool:
+        """Whether the table as a whole is kept from them."""
+        keys = self._principal(grantee).keys()
+        return self._decide(keys, self._table).effect == "deny"
+
     @property
     def protects(self) -> bool:
         """Whether anything is kept from somebody of whom nothing is known."""

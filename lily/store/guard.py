@@ -190,7 +190,7 @@ class Guard:
             if began - snapshot.seen_at < FRESH:
                 return snapshot
             try:
-                with self._database.unit(tenant) as unit:
+                with self._database.whole(tenant) as unit:
                     snapshot.refresh(unit)
             except Unavailable as cause:
                 if monotonic() - snapshot.seen_at >= STALE:
@@ -219,7 +219,7 @@ class Guard:
             ]
 
     def _aliases(self, tenant: Tenant, names: Sequence[str]) -> dict[str, UUID]:
-        with self._database.unit(tenant) as unit:
+        with self._database.whole(tenant) as unit:
             return dict(unit.conn.execute(ALIASES, [tenant.number, list(names)]).fetchall())
 
     def is_fresh(self, tenant: Tenant) -> bool:
@@ -243,7 +243,7 @@ class Guard:
     def _load(self, tenant: Tenant, snapshot: Snapshot, guids: set[UUID]) -> None:
         missing = [guid for guid in guids if snapshot.target(guid) is None]
         if missing:
-            with self._database.unit(tenant) as unit:
+            with self._database.whole(tenant) as unit:
                 snapshot.remember(targets.load(unit, missing).values())
 
 

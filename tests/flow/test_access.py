@@ -147,7 +147,7 @@ def test_nothing_is_allowed_when_the_policies_cannot_be_confirmed(
     def away(_: Tenant) -> Any:
         raise Unavailable("gone")
 
-    monkeypatch.setattr(core.database, "unit", away)
+    monkeypatch.setattr(core.database, "whole", away)
     later = monotonic() + STALE + 0.1
     monkeypatch.setattr("lily.store.guard.monotonic", lambda: later)
     with pytest.raises(Unavailable, match="nothing is allowed"):

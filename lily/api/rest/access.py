@@ -184,6 +184,7 @@ def explained(
     who = services.guard.principal(caller.tenant, principal, role, group)
     with services.core.database.unit(caller.tenant) as unit:
         found = views.find(unit, asset)
+    with services.core.database.whole(caller.tenant) as unit:
         target = targets.load(unit, [found.guid]).get(found.guid)
     if target is None:
         raise NotFound("asset", asset)
