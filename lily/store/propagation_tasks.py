@@ -7,11 +7,11 @@ a stale plan cannot bring back what was removed, and the end is exact.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from threading import Event, Lock, Thread
 from time import monotonic
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import msgspec
 import psycopg
@@ -20,7 +20,7 @@ from lily.errors import LilyError
 from lily.events.facts import Fact
 from lily.lineage.stirred import BY
 from lily.store.database import Database, bind_many
-from lily.store.propagation import Propagator, connect, limited, position, standing
+from lily.store.propagation import ASK, Propagator, connect, limited, position, standing
 from lily.store.propagation_apply import Cause, apply
 from lily.store.propagation_plan import Difference, Plan, Scope
 from lily.telemetry import LOOP_FAILURES, PROPAGATION_LIMITED, logger
@@ -30,7 +30,11 @@ CHUNK = 2_000  # rows a transaction
 TIRED = 3  # plans that went stale, after which the next one is made while others wait
 LONG = 600.0  # seconds after which it is told that a task takes long
 POLL = 1.0
+WIDE = 200_000  # assets from which a whole tenant is planned by the batch job, if there is one
 
+DUTY = "propagation-tasks"
+TAKE = "SELECT pg_try_advisory_lock(hashtext(%s))"
+LET_GO = "SELECT pg_advisory_unlock(hashtext(%s))"
 OPEN = """
 SELECT tenant, id, starts, up_starts, whole, names, cause, traceparent, size, plans, created_at
   FROM propagation_task WHERE tenant = ANY(%s) AND state = 'waiting'
@@ -81,12 +85,20 @@ class _Rest:
         self.stale = False
 
 
-class Tasks:
-    """Works off the tasks of all cells, the smallest first."""
+Recompute = Callable[[Tenant], Plan]
 
-    def __init__(self, propagator: Propagator, chunk: int = CHUNK) -> None:
+
+class Tasks:
+    """Works off the tasks of all cells, the smallest first; per tenant one process at a time."""
+
+    def __init__(
+        self, propagator: Propagator, chunk: int = CHUNK, recompute: Recompute | None = None,
+        wide: int = WIDE,
+    ) -> None:  # fmt: skip
         self._propagator = propagator
         self._chunk = chunk
+        self._recompute = recompute
+        self._wide = wide
         self._connections: dict[str, psycopg.Connection] = {}
         self._rest: _Rest | None = None
         self._lock = Lock()
@@ -98,9 +110,13 @@ class Tasks:
         """Work on one task of a tenant until it is done or another goes first. False: none."""
         conn = self._connection(tenant.cell)
         task = self._next(conn, tenant)
-        if task is None:
+        if task is None or not _mine(conn, tenant):
             return False
-        self._work(conn, tenant, task)
+        try:
+            self._work(conn, tenant, task)
+        finally:
+            if not conn.broken:
+                conn.execute(LET_GO, [f"{DUTY}:{tenant.number}"])
         return True
 
     def close(self) -> None:
@@ -146,6 +162,8 @@ class Tasks:
 
     def _plan(self, conn: psycopg.Connection, tenant: Tenant, task: Task, rest: _Rest) -> Plan:
         """One moment's view of everything; the others go on."""
+        if self._recompute is not None and task.whole and task.size > self._wide:
+            return self._plan_wide(conn, tenant, task, rest, self._recompute)
         conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         try:
             with conn.transaction():
@@ -159,6 +177,21 @@ class Tasks:
         with conn.transaction():
             bind_many(conn, [tenant.number])
             conn.execute(PLANNED, [made.size, tenant.number, task.id])
+        return made
+
+    def _plan_wide(
+        self, conn: psycopg.Connection, tenant: Tenant, task: Task, rest: _Rest,
+        recompute: Recompute,
+    ) -> Plan:  # fmt: skip
+        """By the batch job. It looks at all names, so it may find more than was asked for."""
+        with conn.transaction():
+            bind_many(conn, [tenant.number])
+            rest.position = standing(conn, tenant.number)
+        made = recompute(tenant)
+        self._note(made, rest)
+        with conn.transaction():
+            bind_many(conn, [tenant.number])
+            conn.execute(PLANNED, [task.size, tenant.number, task.id])
         return made
 
     def _plan_alone(
@@ -270,6 +303,20 @@ class Tasks:
         if conn is None or conn.closed or conn.broken:
             conn = self._connections[cell] = connect(self._propagator.database, cell)
         return conn
+
+
+def _mine(conn: psycopg.Connection, tenant: Tenant) -> bool:
+    row = conn.execute(TAKE, [f"{DUTY}:{tenant.number}"]).fetchone()
+    return bool(row and row[0])
+
+
+def ask_for_all(
+    conn: psycopg.Connection, tenant: Tenant, cause: str, size: int, now: datetime
+) -> UUID:
+    """A task that looks at everything of the tenant again; `conn` is in a transaction of it."""
+    id = uuid4()
+    conn.execute(ASK, [tenant.number, id, [], [], True, None, cause, "", 0, size, now])
+    return id
 
 
 class TaskLoop:

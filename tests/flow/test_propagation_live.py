@@ -3,11 +3,21 @@
 import random
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import uuid4
 
 import pytest
+from pyspark.sql import SparkSession
 
+from lily.lineage.travel import Filter
+from lily.pipeline.recompute import recompute
+from lily.store import propagation_rules
+from lily.store.propagation_plan import Difference
+from lily.store.propagation_rules import Rule
+from lily.store.propagation_tasks import ask_for_all
+from tests.flow.apply import seen
 from tests.flow.people import Person
-from tests.flow.propagating import Graph
+from tests.flow.propagating import ACTOR, Graph
 from tests.live import Live
 
 PATIENCE = 60.0
@@ -78,3 +88,68 @@ def test_random_changes_through_spark_end_where_a_computation_from_scratch_does(
                 case _:
                     (graph.restore if name in graph.gone else graph.delete)(name)
         until(lambda: agrees(graph), "what was computed from scratch")
+
+
+def test_the_batch_job_agrees_with_what_was_done_step_by_step(live: Live, graph: Graph) -> None:
+    dice = random.Random(3)
+    names = [f"n{i}" for i in range(12)]
+    graph.asset(*names, "t#a", "u#a", "t", "u")
+    for _ in range(20):
+        up, down = dice.sample(names, 2)
+        if (up, down, "feeds") not in graph.edges.values():
+            graph.edge(up, down)
+    graph.edge("t#a", "u#a")
+    for name in dice.sample(names, 4):
+        graph.tag(name, *dice.sample(["PII", "GDPR", "finance"], 2))
+    graph.tag("t", "PII")
+    graph.delete(names[3])
+    graph.block(dice.choice(sorted(graph.edges)), "PII")
+    _add_rules(graph)
+    seen(graph.system, graph.tenant, names[0], asset_owner="ann", metadata={"zone": "eu"})
+    until(lambda: graph.waiting() is None, "all facts are handled")
+    assert recomputed(live, graph) == []
+    _spoil(graph)
+    assert {each.change for each in recomputed(live, graph)} == {"new", "gone", "moved"}
+    with live.system.database.cell(graph.tenant.cell, [graph.tenant.number]) as conn:
+        ask_for_all(conn, graph.tenant, "check", 1, live.system.clock.now())
+    until(lambda: recomputed(live, graph) == [], "what was spoilt is healed")
+
+
+def recomputed(live: Live, graph: Graph) -> list[Difference]:
+    spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    settings = str(live.settings.home / "run" / "pipeline.json")
+    return recompute(spark, live.system, settings, graph.tenant).differences
+
+
+def _add_rules(graph: Graph) -> None:
+    now = graph.core.clock.now()
+    rows = [
+        ("owners", "asset_owner", [], "downstream", Filter(), Filter(), "when_empty"),
+        ("zones", "metadata.zone", [], "upstream", Filter(), Filter(["entity"]), "when_empty"),
+        ("money", "tag", ["finance"], "downstream", Filter(), Filter(under="n"), "when_empty"),
+    ]
+    with graph.core.database.unit(graph.tenant) as unit:
+        for name, field, names, way, roots, to, conflict in rows:
+            rule: Any = (
+                uuid4(), name, field, names, None, way, 3, roots, to, conflict, True, 1, now,
+                "ann", now,
+            )  # fmt: skip
+            propagation_rules.create(unit, Rule(*rule), ACTOR)
+
+
+def _spoil(graph: Graph) -> None:
+    """As no program of ours would do it."""
+    with graph.system.database.cell(graph.tenant.cell, [graph.tenant.number]) as conn:
+        number = graph.tenant.number
+        rows = conn.execute(
+            "SELECT guid, name FROM propagated WHERE tenant = %s AND field = 'tag' AND depth > 0"
+            " ORDER BY guid, name LIMIT 2", [number],
+        ).fetchall()  # fmt: skip
+        gone = "DELETE FROM propagated WHERE tenant = %s AND guid = %s AND name = %s"
+        conn.execute(gone, [number, *rows[0]])
+        moved = "UPDATE propagated SET depth = 9 WHERE tenant = %s AND guid = %s AND name = %s"
+        conn.execute(moved, [number, *rows[1]])
+        conn.execute(
+            "INSERT INTO propagated SELECT tenant, guid, 'tag', 'PHI', '', root, 1, via, NULL"
+            " FROM propagated WHERE tenant = %s AND field = 'tag' LIMIT 1", [number],
+        )  # fmt: skip
