@@ -10,7 +10,7 @@ from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
 
 from lily.errors import FieldError, Invalid, PluginError
 
-Kind = Literal["hook", "source", "target", "filter", "webhook", "enforcer"]
+Kind = Literal["hook", "source", "target", "filter", "webhook", "enforcer", "gateway"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MASK = "********"
 

@@ -24,6 +24,7 @@ Scope = Literal[
     "policies:read",
     "policies:manage",
     "access:check",
+    "sql:run",
     "users:manage",
     "tokens:own",
     "tenants:manage",
@@ -34,7 +35,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)
 PLATFORM: frozenset[Scope] = frozenset({"tenants:manage"})
 
 _VIEWER: frozenset[Scope] = frozenset(
-    {"assets:read", "lineage:read", "feed:read", "notices:own", "tokens:own"}
+    {"assets:read", "lineage:read", "feed:read", "sql:run", "notices:own", "tokens:own"}
 )
 _INGESTER: frozenset[Scope] = frozenset({"assets:ingest", "lineage:write", "tokens:own"})
 _EDITOR: frozenset[Scope] = _VIEWER | {

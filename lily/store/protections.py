@@ -1,6 +1,6 @@
 """What engines were told to keep from whom: rows, their ledger, and what is wanted now."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -171,7 +171,24 @@ def ask_again(unit: Unit, connection: UUID, now: datetime) -> int:
     return done.rowcount
 
 
-def wanted(unit: Unit, guid: UUID, engine: str, now: datetime) -> Compiled | None:
+def columns(unit: Unit, guid: UUID) -> dict[str, str | None]:
+    """The columns of a table in their order, each with its type."""
+    rows = unit.conn.execute(
+        "SELECT asset_name, metadata ->> 'data_type' FROM asset WHERE tenant = %s AND parent = %s"
+        " AND lane = 'fields' AND deleted_by IS NULL"
+        " ORDER BY (metadata ->> 'ordinal')::numeric NULLS LAST, asset_name",
+        [unit.tenant.number, guid],
+    )
+    return dict(rows.fetchall())
+
+
+def wanted(
+    unit: Unit,
+    guid: UUID,
+    engine: str,
+    now: datetime,
+    roles: Mapping[str, frozenset[str]] = {},  # of users whom Lily itself knows
+) -> Compiled | None:
     """What a table should be, read in this transaction; None if there is no such table."""
     tenant = unit.tenant.number
     fields = unit.conn.execute(FIELDS, [tenant, guid]).fetchall()
@@ -184,7 +201,8 @@ def wanted(unit: Unit, guid: UUID, engine: str, now: datetime) -> Compiled | Non
     memberships = circles.memberships(unit)
 
     def members(user: str) -> tuple[frozenset[str], frozenset[str]]:
-        return memberships.roles(user), memberships.groups(user)
+        own = roles.get(user, frozenset())
+        return memberships.roles(user) | own, memberships.groups(user)
 
     columns = {name: Column(found[id], kind) for id, name, kind in fields if id in found}
     return Compiled(engine, found[guid], columns, index, members, Situation(now))
