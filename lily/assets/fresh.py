@@ -61,8 +61,8 @@ def created(tenant: int, guid: UUID, message: Message, context: Context) -> Asse
 
 def _folded(said: list[str], context: Context) -> tuple[list[str], list[str] | None]:
     shown = context.fold_tags(context.groups, (said,))
-    own = context.own_tags(context.groups, (said,))
-    return shown, None if own == shown else own
+    own = set(said)  # nobody has chosen between any of them yet
+    return shown, None if len(own) == len(shown) else sorted(own)
 
 
 def told(asset: Asset, message: Message, context: Context) -> Fact:

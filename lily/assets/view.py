@@ -125,8 +125,12 @@ def _tags(
     by_source: Sequence[Sequence[str]], labels: Labels, folding: Folding
 ) -> tuple[list[str], list[str] | None]:
     """What is shown, and what is the asset's own, if that is not the same."""
-    if labels is BARE and not any(by_source):
-        return [], None
+    if labels is BARE:
+        said = set().union(*by_source)
+        if not said:
+            return [], None
+        shown = folding.tags(folding.groups, by_source)
+        return shown, None if len(shown) == len(said) else sorted(said)
     brought = [each.name for each in labels.propagated if each.field == "tag"]
     shown = folding.tags(folding.groups, by_source, labels.tags, brought, labels.settled)
     own = folding.own(folding.groups, by_source, labels.tags, labels.settled)

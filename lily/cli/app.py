@@ -4,12 +4,13 @@ import sys
 
 import typer
 
-from lily.cli import asset, crawl, dead, lake, tenant, token, user
+from lily.cli import asset, crawl, dead, lake, tags, tenant, token, user
 from lily.cli.agent import agent
 from lily.cli.bench import bench_app
 from lily.cli.doctor import doctor
 from lily.cli.failures import FAILED, Failure
 from lily.cli.ingest import ingest
+from lily.cli.lineage import lineage
 from lily.cli.migrate import migrate
 from lily.cli.pipeline import pipeline
 from lily.cli.plugins import plugins
@@ -19,12 +20,15 @@ from lily.cli.up import up
 from lily.cli.watch import watch
 from lily.cli.work import work
 
-COMMANDS = (up, serve, pipeline, work, migrate, search, watch, ingest, plugins, agent, doctor)
+COMMANDS = (
+    up, serve, pipeline, work, migrate, search, lineage, watch, ingest, plugins, agent, doctor,
+)  # fmt: skip
 GROUPS = {
     "asset": asset.app,
     "crawl": crawl.app,
     "dead": dead.app,
     "lake": lake.app,
+    "tags": tags.app,
     "token": token.app,
     "tenant": tenant.app,
     "user": user.app,

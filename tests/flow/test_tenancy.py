@@ -62,6 +62,7 @@ def settle(who: Person) -> Estate:
         "asset_type": canary,
         "description": f"{canary} must not be seen",
         "tags": [canary],
+        "business_terms": [canary],
         "asset_owner": canary,
         "data_source": canary,
         "metadata": {canary: canary},
