@@ -90,6 +90,45 @@ def search(
 
 
 @bench_app.command()
+def lineage(
+    edges: Annotated[int, typer.Option(min=100, help="How many edges to load.")] = 1_000_000,
+    connections: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 8,
+    seconds: Seconds = 60.0,
+    home: Home = None,
+    url: Url = None,
+    start: Start = False,
+    as_json: AsJson = False,
+) -> None:
+    """Edges loaded, and what lies five steps downstream: in the store, and over HTTP."""
+    from lily.cli.bench.lineage import measure
+
+    _run(home, url, start, as_json, lambda where: measure(where, edges, connections, seconds))
+
+
+@bench_app.command()
+def propagate(
+    wide: Annotated[int, typer.Option(min=10, help="Assets behind the tagged one.")] = 1_000,
+    large: Annotated[int, typer.Option(min=0, help="And behind a large one; 0 is none.")] = 100_000,
+    hops: Annotated[int, typer.Option(min=1, max=100, help="Length of a chain.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, help="Times to tag and untag.")] = 20,
+    kills: Annotated[
+        int, typer.Option(min=0, help="Instead: kill -9 of the pipeline, so often.")
+    ] = 0,
+    home: Home = None,
+    url: Url = None,
+    start: Start = False,
+    as_json: AsJson = False,
+) -> None:
+    """A tag, until everything behind it in lineage has it, and until it is gone again."""
+    from lily.cli.bench.propagate import measure
+
+    _run(
+        home, url, start, as_json,
+        lambda where: measure(where, wide, large, hops, rounds, kills),
+    )  # fmt: skip
+
+
+@bench_app.command()
 def faults(
     rounds: Annotated[int, typer.Option(min=0, help="Kills of each process.")] = 10,
     writers: Annotated[int, typer.Option(min=1, max=64, help="Writers at a time.")] = 8,
@@ -102,6 +141,20 @@ def faults(
     from lily.cli.bench.faults import measure
 
     _run(home, url, start, as_json, lambda where: measure(where, rounds, writers))
+
+
+@bench_app.command()
+def deliver(
+    notices: Annotated[int, typer.Option(min=20, help="To healthy endpoints.")] = 60_000,
+    workers: Annotated[int, typer.Option(min=1, max=16, help="`lily work` side by side.")] = 1,
+    kills: Annotated[int, typer.Option(min=0, help="kill -9 of a worker, so often.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Webhooks out, to healthy endpoints beside ones that fail, hang and trickle."""
+    from lily.cli.bench.deliver import measure
+    from lily.cli.bench.report import tell
+
+    tell(measure(notices, workers, kills), as_json)
 
 
 @bench_app.command("estate")
