@@ -6,6 +6,7 @@ for or against it, stands above all sources.
 """
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal
 from uuid import UUID
 
@@ -117,7 +118,7 @@ class Known(msgspec.Struct):
     fresh: bool = False  # the row has to be made
 
 
-def name_of(upstream: UUID, downstream: UUID, label: str) -> str:
+def name_of(upstream: UUID | str, downstream: UUID | str, label: str) -> str:
     """What an edge's id is made of: a UUIDv5 of it under the tenant's id."""
     return f"edge:{upstream}:{downstream}:{label}"
 
@@ -142,6 +143,8 @@ def first_claim(edge: Edge) -> Claim:
 
 def take(known: Known, word: Word, now: datetime) -> list[Fact]:
     """Apply one word. Nothing changed means no version and no fact."""
+    if known.edge is None and not known.claims and word.stated is not None:
+        return _first_seen(known, word, word.stated, now)
     if known.edge is not None and not known.claims:
         known.claims[known.edge.source] = first_claim(known.edge)
     before = known.claims.get(word.source)
@@ -156,6 +159,26 @@ def take(known: Known, word: Word, now: datetime) -> list[Fact]:
         return []  # gone before it was ever seen: remembered, but there is nothing to show
     known.touched = True
     return _reshow(known, word, now)
+
+
+def _first_seen(known: Known, word: Word, said: dict[str, Any], now: datetime) -> list[Fact]:
+    """Nobody ever spoke of it: its row follows from the one word."""
+    ends, source = known.ends, word.source
+    by_person = source == PERSON
+    known.claims[source] = Claim(source, word.when, False, said)
+    known.touched_claims.add(source)
+    known.touched = known.fresh = True
+    edge = known.edge = Edge(
+        known.tenant, ends.id, ends.upstream, ends.downstream, ends.type, ends.level, ends.up_top,
+        ends.down_top, ends.implies, said.get("process"), said.get("transformation"),
+        "masking" in said, PERSON if by_person else "source", said.get("properties"), source,
+        _moment(word.when[0]), word.when[1], CLAIMED if by_person else 0, 1, None, None, now, now,
+        word.cause, 0,
+    )  # fmt: skip
+    return [fact("EdgeCreated", edge, word, now, None, whole(edge))]
+
+
+_moment = lru_cache(maxsize=1024)(from_micros)  # what came together has one time
 
 
 def _reshow(known: Known, word: Word, now: datetime) -> list[Fact]:

@@ -28,10 +28,8 @@ class End(msgspec.Struct, frozen=True):
     guid: UUID
     name: str
     top: UUID
-
-    @property
-    def is_field(self) -> bool:
-        return "#" in self.name
+    text: str  # the guid again, as names of edges are made of it
+    is_field: bool
 
 
 class EndBook:
@@ -73,7 +71,7 @@ class EndBook:
         """The edge between two assets, whose label says which of them is upstream."""
         up, down = turned(label, start, end)
         own = self._tenant_id(tenant)
-        id = guid_of(own, name_of(up.guid, down.guid, label))
+        id = guid_of(own, name_of(up.text, down.text, label))
         if not (up.is_field or down.is_field):
             return Ends(id, up.guid, down.guid, label, "table", up.guid, down.guid, None)
         implies = guid_of(own, name_of(up.top, down.top, label))
@@ -83,7 +81,7 @@ class EndBook:
         own = self._tenant_id(tenant)
         guid = guid_of(own, name)
         top, mark, _ = name.partition("#")
-        return End(guid, name, guid_of(own, top) if mark else guid)
+        return End(guid, name, guid_of(own, top) if mark else guid, str(guid), bool(mark))
 
     def _find(self, ends: Iterable[tuple[int, End]]) -> None:
         """Which of them exist, and their tables."""

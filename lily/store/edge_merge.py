@@ -131,12 +131,16 @@ class EdgeMerge:
     def _missing(self, tenant: int, message: EdgeMessage, ends: Mapping[UUID, End]) -> list[Place]:
         found: list[Place] = []
         for end in ends.values():
-            table = End(end.top, end.name.partition("#")[0], end.top)
-            for each in (table, end) if end.is_field else (end,):
-                if not self._book.exists(tenant, each.guid):
-                    self._book.note(tenant, each.guid)
-                    found.append(Place(tenant, each, message))
+            if end.is_field:
+                table = End(end.top, end.name.partition("#")[0], end.top, str(end.top), False)
+                self._make_room(tenant, table, message, found)
+            self._make_room(tenant, end, message, found)
         return found
+
+    def _make_room(self, tenant: int, end: End, message: EdgeMessage, found: list[Place]) -> None:
+        if not self._book.exists(tenant, end.guid):
+            self._book.note(tenant, end.guid)
+            found.append(Place(tenant, end, message))
 
     def _claimed(self) -> dict[Job, set[UUID]]:
         """The edges of the jobs that state everything anew."""

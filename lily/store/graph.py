@@ -13,7 +13,7 @@ from lily.lineage.graph import Asked, Line, Node, Page, counted
 from lily.store.edges import SELECT
 
 PAGE = """
-SELECT nodes::text, edges::text, more, cut
+SELECT nodes::text, edges::text, implied::text, more, cut
   FROM lineage_page(%(me)s, %(root)s, %(up)s, %(down)s, %(depth)s, %(fields)s, %(labels)s,
                     %(kinds)s, %(deleted)s, %(most)s, %(limit)s, %(after_depth)s, %(after_guid)s)
 """
@@ -65,7 +65,11 @@ def values(tenant: int, root: UUID, asked: Asked) -> dict[str, Any]:
 
 
 def page_of(row: Sequence[Any]) -> Page:
-    return Page(_nodes(row[0]), _lines(row[1]), row[2], row[3])
+    lines = _lines(row[1])
+    if row[2] is not None:
+        lines += _lines(row[2])
+        lines.sort(key=lambda line: (line.upstream, line.downstream, line.id))
+    return Page(_nodes(row[0]), lines, row[3], row[4])
 
 
 async def page(conn: psycopg.AsyncConnection, tenant: int, root: UUID, asked: Asked) -> Page:

@@ -211,7 +211,7 @@ def matches(url: str, tenant: int, queries: Sequence[str]) -> list[float]:
 def analyze(url: str) -> None:
     """Bring statistics and the index up to date, as autovacuum does after a while."""
     with psycopg.connect(url, autocommit=True, options=PATH) as conn:
-        conn.execute("VACUUM (ANALYZE) asset")
+        conn.execute("VACUUM (ANALYZE) asset, edge")
 
 
 def doubled(unit: Unit) -> list[tuple[str, str, int]]:

@@ -82,7 +82,7 @@ def test_every_order_ends_in_the_same_graph(
     mixed = order + chance.choices(order, k=chance.randrange(0, 4))
     chance.shuffle(mixed)
     played(system, other, story, mixed, chance.randrange(1, 5))
-    assert state(core, one) == state(core, other)
+    assert state(core, one) == state(core, other), (story, mixed)
 
 
 def test_nothing_is_told_twice(core: Core, system: Core, tenant: Tenant) -> None:

@@ -27,7 +27,7 @@ def measure(where: Place, assets: int, connections: int, seconds: float) -> Repo
     report = Report("search")
     _fill(where, assets)
     kinds = queries()
-    found, failures = play(_load(_viewer(where), report, kinds, connections, seconds))
+    found, failures = play(_load(viewer(where), report, kinds, connections, seconds))
     everything = [second for times in found.values() for second in times]
     report.latency("all searches", everything, p95=50)
     for kind, times in found.items():
@@ -107,7 +107,7 @@ def _fill(where: Place, assets: int) -> None:
     raw.analyze(home_url(where.settings))
 
 
-def _viewer(where: Place) -> Place:
+def viewer(where: Place) -> Place:
     """Somebody who may only look."""
     username, password = f"viewer-{uuid4().hex[:8]}", uuid4().hex
     admin = connect(where.settings.home, where.url)

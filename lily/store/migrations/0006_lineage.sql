@@ -126,8 +126,9 @@ CREATE VIEW live_edge WITH (security_invoker = true) AS
 CREATE FUNCTION many(list uuid[]) RETURNS SETOF uuid LANGUAGE plpgsql IMMUTABLE ROWS 2000
   AS $$ BEGIN RETURN QUERY SELECT unnest(list); END $$;
 
--- One step from every node of the frontier. Both ends still have to be looked at.
-CREATE FUNCTION lineage_step(
+-- One step from every node of the frontier, over edges that somebody stated. Both ends still have
+-- to be looked at.
+CREATE FUNCTION lineage_stated(
   me int, frontier uuid[], down boolean, fields boolean, labels text[], gone boolean
 ) RETURNS TABLE (node uuid, next uuid, id uuid, implied boolean) LANGUAGE sql STABLE AS $$
   SELECT f, e.downstream, e.id, false
@@ -139,7 +140,20 @@ CREATE FUNCTION lineage_step(
     FROM unnest(frontier) f JOIN lily.edge e ON e.tenant = me AND e.downstream = f
    WHERE NOT down AND (fields OR e.level = 'table') AND (gone OR e.deleted_by IS NULL)
      AND (labels IS NULL OR e.type = ANY (labels))
-  UNION ALL
+$$;
+
+-- Whether any of these tables has columns with edges: most walks can do without the next one.
+CREATE FUNCTION has_column_edges(me int, tables uuid[]) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM lily.edge x
+                  WHERE x.tenant = me AND x.level = 'column' AND x.up_top = ANY (tables))
+      OR EXISTS (SELECT FROM lily.edge x
+                  WHERE x.tenant = me AND x.level = 'column' AND x.down_top = ANY (tables))
+$$;
+
+-- The same over edges between tables that those of their columns imply.
+CREATE FUNCTION lineage_implied(
+  me int, frontier uuid[], down boolean, labels text[], gone boolean
+) RETURNS TABLE (node uuid, next uuid, id uuid, implied boolean) LANGUAGE sql STABLE AS $$
   SELECT f, p.down_top, c.implies, true
     FROM unnest(frontier) f
    CROSS JOIN LATERAL (SELECT DISTINCT x.down_top, x.type FROM lily.edge x
@@ -151,7 +165,7 @@ CREATE FUNCTION lineage_step(
                       AND a.deleted_by IS NULL AND a.archived_at IS NULL)
        AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.downstream
                       AND a.deleted_by IS NULL AND a.archived_at IS NULL))) LIMIT 1) c
-   WHERE down AND NOT fields AND (labels IS NULL OR p.type = ANY (labels))
+   WHERE down AND (labels IS NULL OR p.type = ANY (labels))
      AND NOT EXISTS (SELECT FROM lily.edge t WHERE t.tenant = me AND t.id = c.implies
                         AND (gone OR t.deleted_by IS NULL))
   UNION ALL
@@ -166,7 +180,7 @@ CREATE FUNCTION lineage_step(
                       AND a.deleted_by IS NULL AND a.archived_at IS NULL)
        AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.downstream
                       AND a.deleted_by IS NULL AND a.archived_at IS NULL))) LIMIT 1) c
-   WHERE NOT down AND NOT fields AND (labels IS NULL OR p.type = ANY (labels))
+   WHERE NOT down AND (labels IS NULL OR p.type = ANY (labels))
      AND NOT EXISTS (SELECT FROM lily.edge t WHERE t.tenant = me AND t.id = c.implies
                         AND (gone OR t.deleted_by IS NULL))
 $$;
@@ -176,7 +190,9 @@ $$;
 CREATE FUNCTION lineage_walk(
   me int, root uuid, down boolean, deepest int, fields boolean, labels text[], gone boolean,
   most int, past int DEFAULT 0, enough int DEFAULT NULL
-) RETURNS TABLE (guid uuid, depth int) LANGUAGE plpgsql STABLE ROWS 200 AS $$
+) RETURNS TABLE (guid uuid, depth int) LANGUAGE plpgsql STABLE ROWS 200
+-- Planning anew for each frontier would take ten times as long as the walk itself.
+SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
   seen uuid[] := ARRAY[root];
@@ -189,7 +205,7 @@ BEGIN
     IF fields THEN
       SELECT array_agg(n.guid) INTO fresh FROM (
         SELECT a.guid
-          FROM (SELECT s.next FROM lily.lineage_step(me, frontier, down, true, labels, gone) s
+          FROM (SELECT s.next FROM lily.lineage_stated(me, frontier, down, true, labels, gone) s
                 EXCEPT SELECT unnest(seen)) x
           JOIN lily.asset a ON a.tenant = me AND a.guid = x.next
          WHERE gone OR (a.deleted_by IS NULL AND a.archived_at IS NULL
@@ -197,10 +213,20 @@ BEGIN
              SELECT FROM lily.asset p WHERE p.tenant = me AND p.guid = a.parent
                 AND p.lane = 'core' AND (p.deleted_by IS NOT NULL OR p.archived_at IS NOT NULL))))
          ORDER BY a.guid LIMIT most - cardinality(seen) + 1) n;
+    ELSIF lily.has_column_edges(me, frontier) THEN
+      SELECT array_agg(n.guid) INTO fresh FROM (
+        SELECT a.guid
+          FROM ((SELECT s.next FROM lily.lineage_stated(me, frontier, down, false, labels, gone) s
+                 UNION
+                 SELECT i.next FROM lily.lineage_implied(me, frontier, down, labels, gone) i)
+                EXCEPT SELECT unnest(seen)) x
+          JOIN lily.asset a ON a.tenant = me AND a.guid = x.next AND a.lane = 'core'
+         WHERE gone OR (a.deleted_by IS NULL AND a.archived_at IS NULL)
+         ORDER BY a.guid LIMIT most - cardinality(seen) + 1) n;
     ELSE
       SELECT array_agg(n.guid) INTO fresh FROM (
         SELECT a.guid
-          FROM (SELECT s.next FROM lily.lineage_step(me, frontier, down, false, labels, gone) s
+          FROM (SELECT s.next FROM lily.lineage_stated(me, frontier, down, false, labels, gone) s
                 EXCEPT SELECT unnest(seen)) x
           JOIN lily.asset a ON a.tenant = me AND a.guid = x.next AND a.lane = 'core'
          WHERE gone OR (a.deleted_by IS NULL AND a.archived_at IS NULL)
@@ -227,8 +253,8 @@ END $$;
 CREATE FUNCTION lineage_page(
   me int, root uuid, up boolean, down boolean, deepest int, fields boolean, labels text[],
   kinds text[], gone boolean, most int, page int, after_depth int, after_guid uuid
-) RETURNS TABLE (nodes json, edges json, more boolean, cut boolean)
-LANGUAGE plpgsql STABLE AS $$
+) RETURNS TABLE (nodes json, edges json, implied json, more boolean, cut boolean)
+LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
   enough int := CASE WHEN kinds IS NULL THEN page END;
@@ -268,22 +294,34 @@ BEGIN
     FROM generate_series(first, cardinality(guids)) i
     JOIN lily.asset a ON a.tenant = me AND a.guid = guids[i];
   WITH s AS MATERIALIZED (
-    SELECT d.node AS up, d.next AS down, d.id, d.implied
-      FROM lily.lineage_step(me, downs, true, fields, labels, gone) d
+    SELECT d.node AS up, d.next AS down, d.id
+      FROM lily.lineage_stated(me, downs, true, fields, labels, gone) d
     UNION
-    SELECT u.next, u.node, u.id, u.implied
-      FROM lily.lineage_step(me, ups, false, fields, labels, gone) u),
+    SELECT u.next, u.node, u.id
+      FROM lily.lineage_stated(me, ups, false, fields, labels, gone) u),
   v AS MATERIALIZED (SELECT m.g, m.n FROM lily.many(guids) WITH ORDINALITY AS m (g, n))
-  SELECT coalesce(json_agg(json_build_array(s.id, s.up, s.down, s.implied,
-           coalesce(e.type, (SELECT c.type FROM lily.edge c WHERE c.tenant = me
-              AND c.up_top = s.up AND c.down_top = s.down AND c.level = 'column'
-              AND c.implies = s.id LIMIT 1)),
-           e.level, e.process, e.transformation, e.masking, e.origin, e.properties, e.source,
-           e.deleted_by, e.updated_at) ORDER BY s.up, s.down, s.id), '[]')
+  SELECT coalesce(json_agg(json_build_array(e.id, e.upstream, e.downstream, false, e.type, e.level,
+           e.process, e.transformation, e.masking, e.origin, e.properties, e.source, e.deleted_by,
+           e.updated_at) ORDER BY e.upstream, e.downstream, e.id), '[]')
     INTO edges
     FROM s JOIN v x ON x.g = s.up JOIN v y ON y.g = s.down
-    LEFT JOIN lily.edge e ON e.tenant = me AND e.id = s.id AND NOT s.implied
+    JOIN lily.edge e ON e.tenant = me AND e.id = s.id
    WHERE greatest(x.n, y.n) >= first;
+  IF NOT fields AND lily.has_column_edges(me, downs || ups) THEN
+    WITH s AS MATERIALIZED (
+      SELECT d.node AS up, d.next AS down, d.id
+        FROM lily.lineage_implied(me, downs, true, labels, gone) d
+      UNION
+      SELECT u.next, u.node, u.id FROM lily.lineage_implied(me, ups, false, labels, gone) u),
+    v AS MATERIALIZED (SELECT m.g, m.n FROM lily.many(guids) WITH ORDINALITY AS m (g, n))
+    SELECT coalesce(json_agg(json_build_array(s.id, s.up, s.down, true,
+             (SELECT c.type FROM lily.edge c WHERE c.tenant = me AND c.implies = s.id LIMIT 1),
+             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+             ORDER BY s.up, s.down, s.id), '[]')
+      INTO implied
+      FROM s JOIN v x ON x.g = s.up JOIN v y ON y.g = s.down
+     WHERE greatest(x.n, y.n) >= first;
+  END IF;
   RETURN NEXT;
 END $$;
 
