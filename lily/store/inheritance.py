@@ -14,13 +14,15 @@ from lily.tags.definitions import Book
 from lily.tags.effective import inherited
 
 # Containers that several assets share are read once; a container inside itself ends the way.
+# LIMIT keeps the planner from joining: it must look up one row by its key, not scan a tenant.
 CONTAINERS = """
 WITH RECURSIVE up AS (
   SELECT guid, parent, deleted_by, tags, own_tags, business_terms FROM asset
    WHERE tenant = %(tenant)s AND guid = ANY(%(guids)s)
   UNION
-  SELECT a.guid, a.parent, a.deleted_by, a.tags, a.own_tags, a.business_terms
-    FROM up JOIN asset a ON a.tenant = %(tenant)s AND a.guid = up.parent
+  SELECT c.* FROM up CROSS JOIN LATERAL (
+    SELECT guid, parent, deleted_by, tags, own_tags, business_terms FROM asset a
+     WHERE a.tenant = %(tenant)s AND a.guid = up.parent LIMIT 1) c
 )
 SELECT * FROM up
 """
@@ -65,7 +67,7 @@ def read(unit: Unit, assets: Iterable[Asset]) -> dict[UUID, Container]:
     if not guids:
         return {}
     values = {"tenant": unit.tenant.number, "guids": guids}
-    return containers_of(unit.conn.execute(CONTAINERS, values))
+    return containers_of(unit.conn.execute(CONTAINERS, values, prepare=True))
 
 
 def marked(wanted: Edit, asset: Asset, containers: Containers) -> Edit:
