@@ -27,7 +27,7 @@ from lily.types import Caller
 router = APIRouter(prefix="/api/v1/lineage", tags=["lineage"])
 
 MOST = 1_000
-PATIENCE = 3.0  # seconds; clients give up after five, and send the event again
+PATIENCE = 4.0  # seconds; clients give up after five, and send the event again
 
 Reader = Annotated[Caller, requires("assets:read")]
 Ingester = Annotated[Caller, requires("assets:ingest")]
