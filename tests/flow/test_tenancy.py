@@ -13,6 +13,7 @@ import pytest
 from httpx import Client, Response
 
 from lily.api.app import create_app
+from lily.api.rest.openlineage_examples import EVENT
 from lily.store.embedded import Server
 from lily.wiring import core as build_core
 from lily.wiring import services
@@ -97,6 +98,10 @@ def settle(who: Person) -> Estate:
     policy = {"name": canary, "effect": "deny", "resource": {"tag": f"{canary} never"}}
     for circle in ("/groups", "/roles"):
         post(who, circle, {"name": canary, "members": [canary]})
+    run = {"runId": str(uuid4())}
+    event = {**EVENT, "run": run, "job": {"namespace": canary, "name": canary}}
+    told = who.client.post("/api/v1/lineage", json=event, headers=who.headers)
+    assert told.is_success, told.text
     letters = who.client.get("/api/v1/dead-letters", headers=who.headers).json()["items"]
     ids = {
         **made,
@@ -108,6 +113,7 @@ def settle(who: Person) -> Estate:
         "token": token["id"],
         "letter": letters[0]["id"],
         "crawl": crawl["id"],
+        "run": run["runId"],
         "job": job["job_id"],
         "incident": post(who, "/incidents", {"asset_id": canary, "title": canary})["incident_id"],
         "tenant": who.tenant.name,
