@@ -10,7 +10,7 @@ from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
 
 from lily.errors import FieldError, Invalid, PluginError
 
-Kind = Literal["hook", "source", "target", "filter", "webhook", "enforcer", "gateway"]
+Kind = Literal["hook", "source", "target", "filter", "webhook", "enforcer", "gateway", "engine"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MASK = "********"
 

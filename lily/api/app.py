@@ -11,7 +11,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 import lily
-from lily.api import documents, health, hot, problems, webhooks
+from lily.api import documents, engines, health, hot, problems, webhooks
 from lily.api.idempotency import Idempotency
 from lily.api.limits import Bodies
 from lily.api.live import events, sockets
@@ -42,12 +42,14 @@ from lily.api.rest import (
     notices,
     notifications,
     oauth,
+    oidc,
     openlineage,
     plugins,
     policies,
     priority,
     propagation,
     protections,
+    providers,
     schemas,
     scrapers,
     search,
@@ -68,6 +70,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     health.router,
     auth.router,
     oauth.router,
+    oidc.router,
+    providers.router,
     tenants.router,
     users.router,
     accounts.router,
@@ -86,6 +90,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     access.router,
     access_control.router,
     protections.router,
+    engines.router,
     sql.router,
     dead.router,
     subscriptions.router,

@@ -20,9 +20,14 @@ def is_webhook(connection: Connection) -> bool:
     return "webhook" in connection.uses
 
 
+def has_address(connection: Connection) -> bool:
+    """Tools call it: with what happened, or with a question."""
+    return is_webhook(connection) or "engine" in connection.uses
+
+
 def made(unit: Unit, connection: Connection) -> None:
     """Give it an address."""
-    if is_webhook(connection):
+    if has_address(connection):
         webhooks.make(unit, connection.id)
 
 
@@ -52,10 +57,14 @@ def unclaimed(core: Core, tenant: Tenant, gone: Connection) -> None:
 
 def addresses(core: Core, unit: Unit, shown: list[Connection]) -> dict[UUID, str]:
     """The URL of each that has one."""
-    plugin = {each.id: each.plugin for each in shown if is_webhook(each)}
-    tokens = webhooks.tokens(unit, list(plugin)) if plugin else {}
+    paths = {
+        each.id: f"{'webhook' if is_webhook(each) else 'engine'}/{each.plugin}"
+        for each in shown
+        if has_address(each)
+    }
+    tokens = webhooks.tokens(unit, list(paths)) if paths else {}
     base = core.settings.url.rstrip("/")
     return {
-        id: f"{base}/webhook/{plugin[id]}/{unit.tenant.number}-{token}"
+        id: f"{base}/{paths[id]}/{unit.tenant.number}-{token}"
         for id, token in tokens.items()
     }
