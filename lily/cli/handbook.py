@@ -15,6 +15,7 @@ from lily.api.app import create_app
 from lily.api.problems import STATUS
 from lily.events.envelope import Envelope
 from lily.events.facts import Fact, FactKind
+from lily.events.lineage import EDGE_OBSERVATIONS
 from lily.events.observations import AssetGone, AssetSeen, Suggestion
 from lily.events.signals import SignalSeen
 from lily.identity.roles import PLATFORM, ROLES, SCOPES
@@ -86,6 +87,7 @@ FACTS: dict[FactKind, str] = {
     "IncidentResolved": "It is over.",
     "IncidentSuppressed": "It goes on, but nobody should hear of it.",
     "IncidentAttached": "It is known now which asset an incident is about.",
+    "ProviderChanged": "Whose word on people the tenant takes; null where there is none.",
     "SubscriptionCreated": "Somebody wants to hear of facts.",
     "SubscriptionChanged": "What, where to, or muted.",
     "SubscriptionDeleted": "Nobody hears of it any more.",
@@ -180,7 +182,7 @@ def roles() -> str:
 def events() -> str:
     lines = ["# Observations and facts", "", GENERATED, "", "## Observations", ""]
     lines += ["What a source claims. They travel through the log in an envelope.", ""]
-    for struct in (AssetSeen, AssetGone, SignalSeen, Suggestion, Envelope):
+    for struct in (AssetSeen, AssetGone, *EDGE_OBSERVATIONS, SignalSeen, Suggestion, Envelope):
         lines += [f"### `{struct.__name__}`", "", inspect.cleandoc(struct.__doc__ or ""), ""]
         lines += [*_fields(struct), ""]
     lines += ["## Facts", "", "What Lily decided and wrote, in the past tense.", ""]
