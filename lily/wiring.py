@@ -12,9 +12,11 @@ from lily.clock import Clock, SystemClock
 from lily.errors import PluginError, Unavailable
 from lily.identity import passwords
 from lily.identity.actor import Actor
+from lily.identity.jwks import KeySets
 from lily.identity.verifier import Verifier
 from lily.log.appender import Appender
 from lily.log.applied import Applied
+from lily.outside import Outside
 from lily.settings import Settings
 from lily.store import archive, seal, tenants
 from lily.store.database import Database, Role
@@ -22,6 +24,7 @@ from lily.store.embedded import Server
 from lily.store.guard import Guard
 from lily.store.idempotency import Answers
 from lily.store.keys import Keyring
+from lily.store.providers import Providers, Vouching
 from lily.store.reads import Reads
 from lily.store.refusals import Refusals
 from lily.store.revocations import Follower, Revocations
@@ -115,6 +118,8 @@ class Identity:
     refusals: Refusals
     terms: Terms
     follower: Follower
+    outside: Outside
+    published: KeySets
 
     def start(self) -> None:
         with suppress(Unavailable):  # the follower keeps trying
@@ -192,10 +197,15 @@ def identity(core: Core) -> Identity:
     revocations = Revocations(core.database)
     sessions = Sessions(core.database, keys, core.clock, terms)
     directory = Directory(core.database)
-    verifier = Verifier(keys, revocations, directory, core.clock)
+    outside = Outside(settings.egress_allow)
+    published = KeySets(outside.get)
+    vouching = Vouching(Providers(core.database), published)
+    verifier = Verifier(keys, revocations, directory, core.clock, foreign=vouching)
     follower = Follower([revocations.poll, keys.refresh])
     refusals = Refusals(core.database, core.clock)
-    return Identity(keys, revocations, sessions, verifier, refusals, terms, follower)
+    return Identity(
+        keys, revocations, sessions, verifier, refusals, terms, follower, outside, published
+    )
 
 
 def services(core: Core) -> Services:

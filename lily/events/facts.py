@@ -60,6 +60,7 @@ FactKind = Literal[
     "IncidentResolved",
     "IncidentSuppressed",
     "IncidentAttached",  # it is known now which asset it is about
+    "ProviderChanged",  # an identity provider; before and after, null where there is none
     "PolicyCreated",  # after holds the policy
     "PolicyChanged",
     "PolicyDeleted",

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from lily.identity.jwt import Key
+from lily.identity.oidc import Foreigner, Peek
 from lily.types import Tenant
 
 
@@ -35,6 +36,12 @@ class Revocations(Protocol):
 
     def hit(self, ids: Iterable[UUID], issued: int) -> bool:
         """Whether something issued at that microsecond under one of these ids is revoked."""
+        ...
+
+
+class Foreign(Protocol):
+    def vouched(self, token: str, claimed: Peek, now: datetime) -> tuple[Tenant, Foreigner] | None:
+        """Whom another provider vouches for, and in which tenant; None when nobody believes it."""
         ...
 
 

@@ -9,10 +9,12 @@ from lily.clock import Clock, micros
 from lily.errors import Invalid, NotFound, Unauthenticated
 from lily.identity import jwt, opaque, passwords
 from lily.identity.actor import Actor
+from lily.identity.oidc import Foreigner, Provider
 from lily.store.attempts import NOWHERE, Attempts
 from lily.store.database import Database
 from lily.store.desk import Desk, desk, record
 from lily.store.keys import Keyring
+from lily.store.providers import welcome
 from lily.store.revocations import revoke
 from lily.telemetry import LOGINS
 from lily.types import Caller, Tenant
@@ -107,6 +109,19 @@ class Sessions:
         who = parsed[1] if parsed else NOWHERE.id
         proof = Proof(f"{ACCOUNT} AND id = %s", who, client_id, secret, False)
         return self._prove(where, proof, address, actor)
+
+    def vouch(self, tenant: Tenant, provider: Provider, who: Foreigner, actor: Actor) -> Grant:
+        """Somebody for whom another provider vouches. They can always come again from there."""
+        actor = msgspec.structs.replace(actor, name=who.name)
+        with desk(self._database, self._clock, tenant, actor) as work:
+            person = welcome(work, provider, who, self._terms.memory)
+            if not _active(work):
+                raise Unauthenticated(REFUSED)
+            subject = Subject(person.id, person.name, "", person.role, False)
+            grant = self._issue(work, subject, uuid4(), False)
+            work.note("LoginSucceeded", {"subject": str(person.id), "provider": provider.name})
+        LOGINS.labels("succeeded").inc()
+        return grant
 
     def refresh(self, text: str, actor: Actor) -> Grant:
         """Exchange a refresh token for a new pair. One shown twice ends the session: it leaked."""

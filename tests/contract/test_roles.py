@@ -29,7 +29,7 @@ PUBLIC = {
     "/.well-known/jwks.json",
     "/.well-known/openid-configuration",
 }
-PUBLIC_PREFIXES = ("/schemas", "/webhook")  # tools prove each call themselves
+PUBLIC_PREFIXES = ("/schemas", "/webhook", "/api/v1/auth/oidc")  # tools prove each call themselves
 # Known to be somebody is enough: who one is, leaving, one's own password.
 ANYBODY = {"/api/v1/auth/logout", "/api/v1/auth/validate", "/api/v1/users/me/password"}
 
