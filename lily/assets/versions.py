@@ -77,6 +77,8 @@ def _by_version(
     facts: Iterable[Told], newest_first: bool = False
 ) -> Iterable[tuple[int, list[Told]]]:
     ordered = sorted(facts, key=lambda fact: fact.position)
+    if len(ordered) == 1:  # as nearly all of them
+        return [(ordered[0].version, ordered)]
     groups = [(number, list(group)) for number, group in groupby(ordered, lambda f: f.version)]
     return reversed(groups) if newest_first else groups
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import psycopg
 
 from lily.errors import Unavailable
-from lily.log.postgres import COPY, FENCE, OFFSETS, SHARED, WAKE, Record
+from lily.log.postgres import COPY, FENCE, OFFSETS, SHARED, WAKE, Record, line
 from lily.types import LANES
 
 MOST = 2_000  # records in one transaction: short, because the reader waits for it
@@ -74,10 +74,7 @@ class Appender:
             await conn.execute(SHARED, [FENCE])
             offsets = await self._offsets(conn, records)
             async with conn.cursor().copy(COPY) as copy:
-                for record, offset in zip(records, offsets, strict=True):
-                    await copy.write_row(
-                        (record.lane, offset, record.tenant, record.key, record.value)
-                    )
+                await copy.write("".join(map(line, records, offsets)))
             await conn.execute(WAKE)
         return offsets
 

@@ -45,6 +45,21 @@ def record_of(envelope: Envelope, qualified_name: str) -> Record:
     )
 
 
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def line(record: Record, offset: int) -> str:
+    """As COPY text, made at once: a call for each value costs three times as much."""
+    key, value = _escaped(record.key), _escaped(record.value)
+    return f"{record.lane}\t{offset}\t{record.tenant}\t{key}\t{value}\n"
+
+
+def _escaped(value: str) -> str:
+    if "\\" in value or "\n" in value or "\t" in value or "\r" in value:
+        return value.translate(_ESCAPES)
+    return value
+
+
 def append_in(
     conn: psycopg.Connection, envelopes: Sequence[Envelope], keys: Sequence[str]
 ) -> list[int]:
@@ -53,8 +68,7 @@ def append_in(
     conn.execute(SHARED, [FENCE])
     offsets = _offsets(conn, records)
     with conn.cursor().copy(COPY) as copy:
-        for record, offset in zip(records, offsets, strict=True):
-            copy.write_row((record.lane, offset, record.tenant, record.key, record.value))
+        copy.write("".join(map(line, records, offsets)))
     conn.execute(WAKE)
     return offsets
 

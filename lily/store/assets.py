@@ -22,7 +22,7 @@ from lily.assets.model import (
     Asset,
     Propagated,
 )
-from lily.store.copying import Stage, through
+from lily.store.copying import Pour, Stage
 from lily.types import Lane
 
 Key = tuple[int, UUID]  # tenant, guid
@@ -168,17 +168,25 @@ def _load_layers(
                 each.propagated.append(Propagated(*rest))
 
 
-def insert(conn: psycopg.Connection, created: Sequence[Asset]) -> None:
+def insert(pour: Pour, created: Sequence[Asset]) -> None:
     """Insert rows of assets that were not there when we looked.
 
     Raises UniqueViolation when another writer was quicker: then all has to be decided again.
     """
-    through(conn, NEW, created, _stored)
+    if created:
+        pour.put(NEW, created, _stored)
 
 
 def save(conn: psycopg.Connection, changed: Sequence[Asset]) -> None:
+    """Insert or replace whole rows."""
+    with Pour(conn) as pour:
+        replace(pour, changed)
+
+
+def replace(pour: Pour, changed: Sequence[Asset]) -> None:
     """Insert or replace whole rows: staged by COPY, then one merge."""
-    through(conn, CHANGED, changed, _stored)
+    if changed:
+        pour.put(CHANGED, changed, _stored)
 
 
 def save_one(conn: psycopg.Connection, asset: Asset) -> None:
@@ -186,10 +194,10 @@ def save_one(conn: psycopg.Connection, asset: Asset) -> None:
     conn.execute(REPLACE, [*_row(asset), asset.tenant, asset.guid, asset.lane])
 
 
-def touch(conn: psycopg.Connection, seen: Sequence[Asset]) -> None:
+def touch(pour: Pour, seen: Sequence[Asset]) -> None:
     """Note that assets were observed again, with nothing new to show."""
     if seen:
-        through(conn, TOUCH, seen, _touched)
+        pour.put(TOUCH, seen, _touched)
 
 
 def save_layers(conn: psycopg.Connection, known: Iterable[Known]) -> None:

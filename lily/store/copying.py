@@ -13,6 +13,7 @@ import psycopg
 
 NULL = "\\N"
 PART = 600
+FEW = 100  # are not worth a second thread
 
 T = TypeVar("T")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -28,36 +29,65 @@ class Stage(NamedTuple):
     empty: LiteralString
 
 
+class Pour:
+    """Rows on their way: while the database takes one part in, the next is made ready.
+
+    The connection belongs to it until it is settled.
+    """
+
+    def __init__(self, conn: psycopg.Connection) -> None:
+        self._conn = conn
+        self._worker: ThreadPoolExecutor | None = None
+        self._under_way: Future[None] | None = None
+        self._filled: set[str] = set()
+
+    def __enter__(self) -> "Pour":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self.settle()
+            elif self._under_way is not None:
+                self._under_way.exception()  # waits, so that the transaction can be rolled back
+        finally:
+            if self._worker is not None:
+                self._worker.shutdown()
+
+    def put(self, stage: Stage, items: Sequence[T], row: Callable[[T], Sequence[Any]]) -> None:
+        """Bring rows where they belong by way of a temporary table."""
+        for start in range(0, max(len(items), 1), PART):
+            part = "".join([text(row(item)) for item in items[start : start + PART]])
+            again = stage.fill in self._filled
+            self._filled.add(stage.fill)
+            self.settle()
+            if len(items) <= FEW:
+                _pass(self._conn, stage, part, again)
+            else:
+                self._worker = self._worker or ThreadPoolExecutor(1, "copy")
+                self._under_way = self._worker.submit(_pass, self._conn, stage, part, again)
+
+    def settle(self) -> None:
+        """Until all that was put in is in."""
+        if self._under_way is not None:
+            self._under_way.result()
+
+
 def through(
     conn: psycopg.Connection, stage: Stage, items: Sequence[T], row: Callable[[T], Sequence[Any]]
 ) -> None:
-    """Bring rows where they belong by way of a temporary table.
-
-    Many go in parts: while the database takes one in, the next is made ready.
-    """
-    conn.execute(stage.make)
-    if len(items) <= PART:
-        _pass(conn, stage, "".join([text(row(item)) for item in items]))
-        return
-    with ThreadPoolExecutor(1, "copy") as worker:
-        under_way: Future[None] | None = None
-        for start in range(0, len(items), PART):
-            part = "".join([text(row(item)) for item in items[start : start + PART]])
-            if under_way is not None:
-                under_way.result()
-            under_way = worker.submit(_pass, conn, stage, part, stage.empty)
-        assert under_way is not None
-        under_way.result()
+    """Bring rows where they belong by way of a temporary table."""
+    with Pour(conn) as pour:
+        pour.put(stage, items, row)
+    if len(items) > PART:
+        conn.execute(stage.empty)
 
 
-def _pass(
-    conn: psycopg.Connection, stage: Stage, part: str, empty: LiteralString | None = None
-) -> None:
+def _pass(conn: psycopg.Connection, stage: Stage, part: str, again: bool) -> None:
+    conn.execute(stage.empty if again else stage.make)
     with conn.cursor().copy(stage.fill) as stream:
         stream.write(part)
     conn.execute(stage.use)
-    if empty is not None:
-        conn.execute(empty)
 
 
 def text(row: Sequence[Any]) -> str:

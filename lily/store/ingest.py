@@ -22,7 +22,7 @@ from lily.events.observations import AssetSeen
 from lily.lineage.edges import PLACEHOLDER, EdgeMessage
 from lily.store import assets, feed, other_names, runs
 from lily.store.assets import Key
-from lily.store.copying import Stage, through
+from lily.store.copying import Pour, Stage
 from lily.store.database import bind_many
 from lily.store.definitions import Definitions
 from lily.store.edge_merge import EdgeMerge, Place
@@ -294,17 +294,17 @@ class Ingest:
             else:
                 asset.feed_position = place
                 (created if is_new else changed).append(asset)
-        if created:
-            assets.insert(conn, created)
-        if changed:
-            assets.save(conn, changed)
+        with Pour(conn) as pour:
+            assets.insert(pour, created)
+            assets.replace(pour, changed)
+            assets.touch(pour, touched)
+            _put_links(pour, links)
         self.definitions.define_used(conn, (*created, *changed), FIRST_USE, now)
-        assets.touch(conn, touched)
         assets.save_layers(conn, known.values())
         assets.save_aliases(conn, _new_aliases(known.values()))
         if edges is not None:
             edges.save(told)
-        write_links(conn, links)
+        _move_heads(conn, links)
 
 
 def _take(known: Known, message: Message, context: Context) -> list[Fact]:
@@ -384,9 +384,18 @@ def _unheard(refused: tuple[Heard, str]) -> DeadLetter:
 
 
 def write_links(conn: psycopg.Connection, links: Sequence[Link]) -> None:
-    if not links:
-        return
-    through(conn, LINKS, links, msgspec.structs.astuple)
+    """The facts, and after them how far each feed now goes."""
+    with Pour(conn) as pour:
+        _put_links(pour, links)
+    _move_heads(conn, links)
+
+
+def _put_links(pour: Pour, links: Sequence[Link]) -> None:
+    if links:
+        pour.put(LINKS, links, msgspec.structs.astuple)
+
+
+def _move_heads(conn: psycopg.Connection, links: Sequence[Link]) -> None:
     for link in {link.tenant: link for link in links}.values():
         feed.move_head(conn, link)
 

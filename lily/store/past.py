@@ -130,7 +130,9 @@ def _told(
     if not guids:
         return []
     rows = {row.guid: row for row in _rows(conn.execute(ROWS, [tenant, guids]))}
-    later = _of_assets(conn, tenant, guids, start)
+    # What was told up to here is at hand; what came after is little, and often nothing.
+    after = _of_assets(conn, tenant, guids, end)
+    later = {guid: told[guid] + after.get(guid, []) for guid in guids}
     purged = [g for g in guids if g not in rows or any(_ends(f) for f in later[g])]
     whole = _of_assets(conn, tenant, purged, 0) if purged else {}
     found = []

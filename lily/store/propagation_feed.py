@@ -23,8 +23,9 @@ LATE = 30.0  # seconds after which it is told anyway
 
 HEADS = "SELECT tenant, position FROM feed_head WHERE tenant = ANY(%s)"
 PLACES = "SELECT tenant, position FROM consumer WHERE name = %s AND tenant = ANY(%s)"
-# What can stir something. First creations matter with labels, or where rules carry other fields;
-# what propagation itself has told comes by too, and is left out as early as possible.
+# What can stir something. First creations matter where lineage spoke of the asset before; without
+# an edge nothing travels, and the edge will come by as a fact of its own. What propagation itself
+# has told comes by too, and is left out as early as possible.
 FACTS = """
 WITH rule AS (SELECT EXISTS (
   SELECT FROM propagation_rule r WHERE r.tenant = %(tenant)s AND r.enabled) AS any)
@@ -32,10 +33,13 @@ SELECT f.position, f.kind, f.guid, f.cause, f.payload FROM fact f, rule
  WHERE f.tenant = %(tenant)s AND f.position > %(after)s AND f.position <= %(upto)s
    AND f.kind = ANY(%(kinds)s) AND f.payload IS NOT NULL
    AND CASE f.kind
-     WHEN 'AssetCreated' THEN rule.any OR f.payload LIKE '%%"tags":[%%'
-       OR f.payload LIKE '%%"business_terms":[%%'
-       OR EXISTS (SELECT FROM edge e WHERE e.tenant = f.tenant AND e.upstream = f.guid)
+     WHEN 'AssetCreated' THEN
+       EXISTS (SELECT FROM edge e WHERE e.tenant = f.tenant AND e.upstream = f.guid)
        OR EXISTS (SELECT FROM edge e WHERE e.tenant = f.tenant AND e.downstream = f.guid)
+       OR EXISTS (SELECT FROM edge e WHERE e.tenant = f.tenant AND e.up_top = f.guid
+                     AND e.level = 'column')
+       OR EXISTS (SELECT FROM edge e WHERE e.tenant = f.tenant AND e.down_top = f.guid
+                     AND e.level = 'column')
      WHEN 'AssetChanged' THEN rule.any OR f.payload LIKE '%%_terms":%%'
      WHEN 'TagsChanged' THEN f.payload NOT LIKE '%%"propagated":{%%'
      ELSE true END
