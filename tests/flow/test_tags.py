@@ -354,6 +354,7 @@ def test_a_validity_that_makes_no_sense_is_refused(
         {"valid_until": past},
         {"valid_from": future, "valid_until": future},
         {"valid_until": "tomorrow"},
+        {"valid_until": "9999-12-31T23:59:59-10:00"},
     ):
         answer = people("ann", "POST", f"metadata/{place()}/tags", json={"tag": "a", **body})
         assert answer.status_code == 422, body

@@ -1,7 +1,7 @@
 """Tags and terms of an asset: who says what, and why it shows."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -28,13 +28,17 @@ Name = Annotated[
     str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00]*\S[^\x00]*$")
 ]
 Value = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00]*$")]
+# What a database and a calendar can hold in every time zone.
+Moment = Annotated[
+    AwareDatetime, Field(ge=datetime(1970, 1, 2, tzinfo=UTC), le=datetime(9999, 1, 1, tzinfo=UTC))
+]
 SAID: dict[str, Any] = {"value": "customer names", "valid_until": "2027-01-01T00:00:00Z"}
 
 
 class Validity(Request):
     value: Value = ""
-    valid_from: AwareDatetime | None = Field(None, description="Begins then, if that is to come.")
-    valid_until: AwareDatetime | None = Field(None, description="Ends then, by itself.")
+    valid_from: Moment | None = Field(None, description="Begins then, if that is to come.")
+    valid_until: Moment | None = Field(None, description="Ends then, by itself.")
 
 
 class SaidTag(Validity):
