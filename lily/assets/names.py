@@ -21,12 +21,13 @@ def guid_of(tenant_id: UUID, qualified_name: str) -> UUID:
     number = int.from_bytes(digest[:16], "big") & _BARE | _FIFTH
     guid = _new(UUID)
     _set(guid, "int", number)
-    _set(guid, "is_safe", SafeUUID.unknown)
+    _set(guid, "is_safe", _UNKNOWN)
     return guid
 
 
 _BARE = ~((0xF000 << 64) | (0xC000 << 48))
 _FIFTH = (5 << 76) | (0x8000 << 48)
+_UNKNOWN = SafeUUID.unknown  # looked up once: an enum is slow to ask
 _new = object.__new__
 _set = object.__setattr__
 

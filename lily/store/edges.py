@@ -10,14 +10,14 @@ from psycopg.types.json import Jsonb
 
 from lily.clock import from_micros, micros
 from lily.lineage.edges import CLAIMED, COLUMNS, Claim, Edge, Ends, Known, When, first_claim
-from lily.store.copying import Stage, through
+from lily.store.copying import Stage, listed, through
 
 Key = tuple[int, UUID]  # tenant, edge id
 
 _COLUMNS = ", ".join(COLUMNS)
 _KEPT = ("tenant", "id", "upstream", "downstream", "type", "level", "up_top", "down_top", "implies")
 SELECT = f"SELECT {_COLUMNS} FROM edge"
-LOCK = f"{SELECT} WHERE tenant = ANY(%s) AND id = ANY(%s) ORDER BY id FOR UPDATE"
+LOCK = f"{SELECT} WHERE tenant = ANY(%s) AND id = ANY(%s::uuid[]) ORDER BY id FOR UPDATE"
 NEW = Stage(
     "CREATE TEMP TABLE IF NOT EXISTS batch_new_edge (LIKE lily.edge) ON COMMIT DELETE ROWS",
     f"COPY batch_new_edge ({_COLUMNS}) FROM STDIN",
@@ -38,7 +38,7 @@ REPLACE = (
 )
 CLAIMS = (
     "SELECT tenant, edge, source, observed_at, log_offset, gone, stated FROM edge_claim"
-    " WHERE tenant = ANY(%s) AND edge = ANY(%s)"
+    " WHERE tenant = ANY(%s) AND edge = ANY(%s::uuid[])"
 )
 SAVE_CLAIM = (
     "INSERT INTO edge_claim (tenant, edge, source, observed_at, log_offset, gone, stated)"
@@ -73,7 +73,7 @@ def load(conn: psycopg.Connection, wanted: Mapping[Key, Ends | None]) -> dict[Ke
     known = {key: Known(key[0], ends) for key, ends in wanted.items() if ends is not None}
     tenants = sorted({tenant for tenant, _ in wanted})
     more = {key[1] for key in wanted}
-    for row in conn.execute(LOCK, [tenants, sorted(more)], prepare=True):
+    for row in conn.execute(LOCK, [tenants, listed(more)], prepare=True):
         edge = Edge(*row)
         each = known.setdefault((edge.tenant, edge.id), Known(edge.tenant, ends_of(edge)))
         each.edge = edge
@@ -82,7 +82,7 @@ def load(conn: psycopg.Connection, wanted: Mapping[Key, Ends | None]) -> dict[Ke
             more.discard(edge.id)
     if more:
         for tenant, id, source, at, offset, gone, stated in conn.execute(
-            CLAIMS, [tenants, list(more)], prepare=True
+            CLAIMS, [tenants, listed(more)], prepare=True
         ):
             if (found := known.get((tenant, id))) is not None:
                 found.claims[source] = Claim(source, (micros(at), offset), gone, stated)
