@@ -30,6 +30,8 @@ def problems(seen: Observation) -> list[FieldError]:
             found.extend(text_problems(value, field, limit))
     for field in ("tags", "business_terms"):
         found.extend(_labels(getattr(seen, field), field))
+    for index, alias in enumerate(seen.aliases or ()):
+        found.extend(_name(alias, f"aliases[{index}]"))
     if seen.metadata is not UNSET:
         found.extend(mapping_problems(seen.metadata, "metadata"))
     if seen.details is not UNSET:

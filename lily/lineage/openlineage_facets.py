@@ -73,6 +73,10 @@ class Lifecycle(msgspec.Struct, rename="camel"):
     previous_identifier: Identifier | None = None
 
 
+class Assertions(msgspec.Struct):
+    assertions: list[Any] | None = None
+
+
 class DatasetType(msgspec.Struct, rename="camel"):
     dataset_type: str | None = None
     sub_type: str | None = None
@@ -116,7 +120,7 @@ def of_dataset(dataset: Dataset, field: str) -> Iterator[AssetSeen | AssetGone]:
             yield AssetGone(qualified_name=renamed)
     tags = _tags(facets, where)
     kind = _facet(facets, "datasetType", DatasetType, where)
-    assertions = facets.get("dataQualityAssertions")
+    quality = _facet(facets, "dataQualityAssertions", Assertions, where)
     yield AssetSeen(
         qualified_name=name,
         partial=True,
@@ -130,7 +134,7 @@ def of_dataset(dataset: Dataset, field: str) -> Iterator[AssetSeen | AssetGone]:
             **_given(
                 renamed_from=renamed,
                 lifecycle=change.lifecycle_state_change.lower() if change else None,
-                data_quality_assertions=assertions.get("assertions") if assertions else None,
+                data_quality_assertions=quality.assertions if quality else None,
             ),
             **_others(facets),
         },

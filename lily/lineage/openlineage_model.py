@@ -66,6 +66,7 @@ KINDS: Mapping[str, type[RunEvent] | type[JobEvent] | type[DatasetEvent]] = {
     "dataset": DatasetEvent,
     "job": JobEvent,
 }
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 STATES = ("START", "RUNNING", "COMPLETE", "FAIL", "ABORT", "OTHER")
 
 
@@ -87,6 +88,8 @@ def read(given: object) -> Event:
                 raise Invalid("must not be empty", f"{field}.{part}")
     if event.event_time.tzinfo is None:
         event.event_time = event.event_time.replace(tzinfo=UTC)
+    if event.event_time < EARLIEST:
+        raise Invalid("is before 1970; check the clock", "eventTime")
     return event
 
 
