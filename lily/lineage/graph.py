@@ -41,6 +41,7 @@ class Node(msgspec.Struct, array_like=True):
     way: int
     tags: list[str]
     is_deleted: bool
+    health: str | None = None
 
     @property
     def asset_id(self) -> str:
@@ -94,6 +95,8 @@ def _node(node: Node) -> dict[str, Any]:
         "asset_name": node.asset_name, "asset_type": node.asset_type, "depth": node.depth,
         "direction": "root" if node.depth == 0 else _WAYS[node.way], "tags": node.tags,
     }  # fmt: skip
+    if node.health:
+        made["health"] = node.health
     return {**made, "is_deleted": True} if node.is_deleted else made
 
 

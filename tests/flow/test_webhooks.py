@@ -1,6 +1,7 @@
 """Webhooks over HTTP: proven, durable, once; incidents to read, move and find."""
 
 import json
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -15,10 +16,12 @@ from lily.settings import Settings
 from lily.types import Tenant
 from lily.wiring import Core, Services, services
 from lily.wiring import core as build_core
+from lily.workers import adopt
 from tests.callers import bearer, minted, person, tenant_with_admin
 from tests.flow.apply import read, seen
 from tests.flow.corridor import Corridor
-from tests.flow.signals import all_of, facts
+from tests.flow.lineage import join, tell
+from tests.flow.signals import all_of, facts, heard
 from tests.montecarlo import ACCOUNT, ANOMALY, BREACH, ID, SECRET, signed
 from tests.serving import serving
 from tests.unit.test_webhooks_builtin import INCIDENT, okta
@@ -315,3 +318,44 @@ def test_an_incident_of_another_tenant_is_not_there(
 ) -> None:
     for id in (INCIDENT, "no-uuid"):
         assert desk.post(f"/incidents/{id}/resolve").status_code == 404
+
+
+def test_the_graph_shows_which_nodes_suffer(system: Core, desk: Desk) -> None:
+    for name in ("up", "down"):
+        seen(system, desk.tenant, name, asset_id=name)
+    tell(system, desk.tenant, join("up", "down"))
+    desk.post("/incidents", {"asset_id": "up", "title": "t", "severity": "critical"})
+    nodes = desk.get("/metadata/lineage/down", direction="upstream")["nodes"]
+    assert {node["asset_id"]: node.get("health") for node in nodes} == {
+        "up": "failing", "down": None,
+    }  # fmt: skip
+
+
+def test_a_restricted_viewer_does_not_see_incidents_of_what_is_hidden(
+    core: Core, system: Core, wired: Services, desk: Desk
+) -> None:
+    for name in ("secret", "known"):
+        seen(system, desk.tenant, name, asset_id=name)
+        desk.post("/incidents", {"asset_id": name, "title": name})
+    policy: dict[str, Any] = {"name": "hide", "effect": "deny", "subject": {"role": "viewer"}}
+    policy["resource"] = {"asset": "secret"}
+    assert desk.post("/policies", policy).status_code == 201
+    viewer = Desk(wired, desk.client, desk.tenant, "viewer")
+    end = time.monotonic() + 10  # a policy counts everywhere within two seconds
+    while len(viewer.get("/incidents")["items"]) > 1 and time.monotonic() < end:
+        time.sleep(0.05)
+    assert [i["title"] for i in viewer.get("/incidents")["items"]] == ["known"]
+    [hidden] = desk.get("/incidents", asset_id="secret")["items"]
+    path = f"/api/v1/incidents/{hidden['incident_id']}"
+    assert desk.client.get(path, headers=viewer.headers).status_code == 404
+    assert desk.client.get(path, headers=desk.headers).status_code == 200
+
+
+def test_the_worker_attaches_what_was_parked(core: Core, system: Core, desk: Desk) -> None:
+    heard(system, desk.tenant, external_id="1", state="open", names=["artemis"])
+    seen_heads: dict[int, int] = {}
+    adopt.work(system, seen_heads)
+    assert all_of(core, desk.tenant)[0].guid is None
+    seen(system, desk.tenant, NAME)
+    adopt.work(system, seen_heads, whole=False)
+    assert all_of(core, desk.tenant)[0].guid == read(core, desk.tenant, NAME).guid

@@ -289,7 +289,11 @@ BEGIN
   more := cardinality(guids) > last;
   guids := guids[:last];
   SELECT coalesce(json_agg(json_build_array(a.caller_id, a.guid, a.qualified_name, a.asset_name,
-           a.asset_type, depths[i], ways[i], a.tags, a.deleted_by IS NOT NULL) ORDER BY i), '[]')
+           a.asset_type, depths[i], ways[i], a.tags, a.deleted_by IS NOT NULL,
+           CASE WHEN a.layers & 16 = 0 THEN NULL WHEN EXISTS (
+             SELECT FROM lily.incident n WHERE n.tenant = me AND n.guid = a.guid
+              AND n.state IN ('open', 'acknowledged') AND n.severity IN ('critical', 'high'))
+           THEN 'failing' ELSE 'degraded' END) ORDER BY i), '[]')
     INTO nodes
     FROM generate_series(first, cardinality(guids)) i
     JOIN lily.asset a ON a.tenant = me AND a.guid = guids[i];
