@@ -1,7 +1,9 @@
 """Tags and terms of assets over HTTP, on the real store."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from threading import Event
 from typing import Any
 from uuid import uuid4
 
@@ -10,10 +12,12 @@ from httpx import Client
 
 from lily.api.app import create_app
 from lily.assets.model import Asset
+from lily.clock import FrozenClock
 from lily.events.observations import AssetSeen, Suggestion
 from lily.store import tag_validity
 from lily.types import Tenant
 from lily.wiring import Core, Services, services
+from lily.workers import validity
 from tests.flow.apply import apply, gone, read, seen
 from tests.flow.feeds import facts, kinds
 from tests.flow.propagating import Graph
@@ -342,6 +346,19 @@ def test_an_assignment_begins_and_ends_by_itself(
     assert told[-1].cause.startswith("expiry:")
     people.says("ann", "PII")
     assert people.tags()["effective"] == ["PII"]
+
+
+def test_the_worker_ends_what_is_due_in_every_cell(
+    core: Core, system: Core, people: People
+) -> None:
+    seen(system, people.tenant, NAME)
+    until = core.clock.now() + timedelta(hours=1)
+    people.says("ann", "PII", valid_until=until.isoformat())
+    validity.work(system, Event())
+    assert people.tags()["effective"] == ["PII"]
+    pause = validity.work(replace(system, clock=FrozenClock(until)), Event())
+    assert people.tags()["effective"] == []
+    assert pause <= validity.LONGEST
 
 
 def test_a_validity_that_makes_no_sense_is_refused(

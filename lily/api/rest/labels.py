@@ -16,7 +16,6 @@ from lily.api.rest.assets import Editor, EditsDep, Reader, Versions, json, who_o
 from lily.assets.labels import Label
 from lily.errors import Forbidden, Invalid
 from lily.store import definitions, tags, views
-from lily.store.edits import Edits
 from lily.store.labels import Labels
 from lily.tags.definitions import Kind
 from lily.types import Caller
@@ -115,121 +114,134 @@ class TermsShown(BaseModel):
     assignments: list[TermGiven]
 
 
+class Desk:
+    """Where labels are written and shown."""
+
+    def __init__(self, services: ServicesDep, edits: EditsDep, versions: Versions) -> None:
+        self._database = services.core.database
+        self._edits = edits
+        self.labels = Labels(self._database, edits)
+        self.versions = versions
+
+    def shown(self, caller: Caller, id: str, kind: Kind) -> Response:
+        with self._database.unit(caller.tenant) as unit:
+            asset = views.find(unit, id)
+            book = definitions.book(self._database, unit)
+            found = tags.of(unit, asset, kind, self._edits.context(unit), book)
+        shown: Mapping[str, Any] = msgspec.to_builtins(found)
+        if kind == "term":
+            given = [{"term": each.pop("tag"), **each} for each in shown["assignments"]]
+            shown = {"effective": shown["effective"], "assignments": given}
+        return json(shown, headers={"ETag": f'"{asset.version}"'})
+
+    def assign(self, caller: Caller, id: str, kind: Kind, body: Validity) -> Response:
+        who = who_of(caller)
+        self.labels.assign(caller.tenant, id, kind, [_label(body)], who, self.versions)
+        return self.shown(caller, id, kind)
+
+    def replace(
+        self, caller: Caller, id: str, kind: Kind, given: Sequence[str | Validity]
+    ) -> Response:
+        wanted = _labels(given, f"{kind}s")
+        self.labels.replace(caller.tenant, id, kind, wanted, who_of(caller), self.versions)
+        return self.shown(caller, id, kind)
+
+    def withdraw(self, caller: Caller, id: str, kind: Kind, name: str, by: str | None) -> Response:
+        if by is not None and by != caller.name and not caller.may("tags:manage"):
+            raise Forbidden("What others said needs the right tags:manage, which you do not have.")
+        self.labels.withdraw(caller.tenant, id, kind, name, by, who_of(caller), self.versions)
+        return self.shown(caller, id, kind)
+
+    def settle(self, caller: Caller, id: str, tag: str, accept: bool) -> Response:
+        self.labels.settle(caller.tenant, id, [tag], accept, None, who_of(caller), self.versions)
+        return self.shown(caller, id, "tag")
+
+
 def labels_of(services: ServicesDep, edits: EditsDep) -> Labels:
     return Labels(services.core.database, edits)
 
 
 LabelsDep = Annotated[Labels, Depends(labels_of)]
+DeskDep = Annotated[Desk, Depends(Desk)]
+Whose = Annotated[
+    Loose | None, Query(description="Whose; for others' the right tags:manage is needed.")
+]
 _ETAG = {"ETag": {"description": "The version, quoted.", "schema": {"type": "string"}}}
 TAGS: dict[int | str, dict[str, Any]] = {200: {"model": TagsShown, "headers": _ETAG}}
 TERMS: dict[int | str, dict[str, Any]] = {200: {"model": TermsShown, "headers": _ETAG}}
 
 
 @router.get("/{id}/tags", responses=TAGS, summary="Who gives an asset its tags, and why they show")
-def read_tags(id: AssetKey, caller: Reader, services: ServicesDep, edits: EditsDep) -> Response:
+def read_tags(id: AssetKey, caller: Reader, desk: DeskDep) -> Response:
     """Of sources, persons, rules, by lineage with root and path, and from the containers."""
-    return _shown(services, caller, edits, id, "tag")
+    return desk.shown(caller, id, "tag")
 
 
 @router.post("/{id}/tags", responses=TAGS, summary="Tag an asset")
-def add_tag(
-    id: AssetKey, body: SaidTag, caller: Editor, services: ServicesDep, edits: EditsDep,
-    labels: LabelsDep, versions: Versions,
-) -> Response:  # fmt: skip
+def add_tag(id: AssetKey, body: SaidTag, caller: Editor, desk: DeskDep) -> Response:
     """In the caller's name. It survives every crawl, and goes when the caller takes it off."""
-    labels.assign(caller.tenant, id, "tag", [_label(body)], who_of(caller), versions)
-    return _shown(services, caller, edits, id, "tag")
+    return desk.assign(caller, id, "tag", body)
 
 
 @router.put("/{id}/tags", responses=TAGS, summary="Replace one's own tags of an asset")
 def set_tags(
-    id: AssetKey, body: OwnTags | list[Name | SaidTag], caller: Editor, services: ServicesDep,
-    edits: EditsDep, labels: LabelsDep, versions: Versions,
-) -> Response:  # fmt: skip
+    id: AssetKey, body: OwnTags | list[Name | SaidTag], caller: Editor, desk: DeskDep
+) -> Response:
     """What sources and other people say stays."""
-    wanted = _labels(body.tags if isinstance(body, OwnTags) else body, "tags")
-    labels.replace(caller.tenant, id, "tag", wanted, who_of(caller), versions)
-    return _shown(services, caller, edits, id, "tag")
+    return desk.replace(caller, id, "tag", body.tags if isinstance(body, OwnTags) else body)
 
 
 @router.delete("/{id}/tags/{tag}", responses=TAGS, summary="Take a tag off an asset")
 def remove_tag(
-    id: AssetKey, tag: Segment, caller: Editor, services: ServicesDep, edits: EditsDep,
-    labels: LabelsDep, versions: Versions,
-    by: Annotated[
-        Loose | None, Query(description="Whose; needs the right tags:manage for others'.")
-    ] = None,
-) -> Response:  # fmt: skip
+    id: AssetKey, tag: Segment, caller: Editor, desk: DeskDep, by: Whose = None
+) -> Response:
     """What people said, and suggestions that were accepted; of others 409 says who gives them."""
-    _own_or_manager(caller, by)
-    labels.withdraw(caller.tenant, id, "tag", tag, by, who_of(caller), versions)
-    return _shown(services, caller, edits, id, "tag")
+    return desk.withdraw(caller, id, "tag", tag, by)
 
 
 @router.post("/{id}/tags/{tag}/resolve", responses=TAGS, summary="Choose between tags of a group")
 def resolve(
-    id: AssetKey, tag: Segment, body: Reason, caller: Manager, services: ServicesDep,
-    edits: EditsDep, labels: LabelsDep, versions: Versions,
+    id: AssetKey, tag: Segment, body: Reason, caller: Manager, desk: DeskDep
 ) -> Response:  # fmt: skip
     """A steward's choice shows and protects from now on, until another tag of the group joins."""
-    labels.resolve(caller.tenant, id, tag, body.reason, who_of(caller), versions)
-    return _shown(services, caller, edits, id, "tag")
+    who = who_of(caller)
+    desk.labels.resolve(caller.tenant, id, tag, body.reason, who, desk.versions)
+    return desk.shown(caller, id, "tag")
 
 
 @router.post("/{id}/tags/{tag}/accept", responses=TAGS, summary="Accept a suggested tag")
-def accept(
-    id: AssetKey, tag: Segment, caller: Editor, services: ServicesDep, edits: EditsDep,
-    labels: LabelsDep, versions: Versions,
-) -> Response:  # fmt: skip
-    labels.settle(caller.tenant, id, [tag], True, None, who_of(caller), versions)
-    return _shown(services, caller, edits, id, "tag")
+def accept(id: AssetKey, tag: Segment, caller: Editor, desk: DeskDep) -> Response:
+    return desk.settle(caller, id, tag, True)
 
 
 @router.post("/{id}/tags/{tag}/reject", responses=TAGS, summary="Reject a suggested tag")
-def reject(
-    id: AssetKey, tag: Segment, caller: Editor, services: ServicesDep, edits: EditsDep,
-    labels: LabelsDep, versions: Versions,
-) -> Response:  # fmt: skip
+def reject(id: AssetKey, tag: Segment, caller: Editor, desk: DeskDep) -> Response:
     """It will not be suggested again."""
-    labels.settle(caller.tenant, id, [tag], False, None, who_of(caller), versions)
-    return _shown(services, caller, edits, id, "tag")
+    return desk.settle(caller, id, tag, False)
 
 
 @router.get("/{id}/terms", responses=TERMS, summary="Who gives an asset its business terms")
-def read_terms(id: AssetKey, caller: Reader, services: ServicesDep, edits: EditsDep) -> Response:
-    return _shown(services, caller, edits, id, "term")
+def read_terms(id: AssetKey, caller: Reader, desk: DeskDep) -> Response:
+    return desk.shown(caller, id, "term")
 
 
 @router.post("/{id}/terms", responses=TERMS, summary="Give an asset a business term")
-def add_term(
-    id: AssetKey, body: SaidTerm, caller: Editor, services: ServicesDep, edits: EditsDep,
-    labels: LabelsDep, versions: Versions,
-) -> Response:  # fmt: skip
-    labels.assign(caller.tenant, id, "term", [_label(body)], who_of(caller), versions)
-    return _shown(services, caller, edits, id, "term")
+def add_term(id: AssetKey, body: SaidTerm, caller: Editor, desk: DeskDep) -> Response:
+    return desk.assign(caller, id, "term", body)
 
 
 @router.put("/{id}/terms", responses=TERMS, summary="Replace one's own terms of an asset")
 def set_terms(
-    id: AssetKey, body: OwnTerms | list[Name | SaidTerm], caller: Editor, services: ServicesDep,
-    edits: EditsDep, labels: LabelsDep, versions: Versions,
-) -> Response:  # fmt: skip
-    wanted = _labels(body.terms if isinstance(body, OwnTerms) else body, "terms")
-    labels.replace(caller.tenant, id, "term", wanted, who_of(caller), versions)
-    return _shown(services, caller, edits, id, "term")
+    id: AssetKey, body: OwnTerms | list[Name | SaidTerm], caller: Editor, desk: DeskDep
+) -> Response:
+    return desk.replace(caller, id, "term", body.terms if isinstance(body, OwnTerms) else body)
 
 
 @router.delete("/{id}/terms/{term}", responses=TERMS, summary="Take a term off an asset")
 def remove_term(
-    id: AssetKey, term: Segment, caller: Editor, services: ServicesDep, edits: EditsDep,
-    labels: LabelsDep, versions: Versions,
-    by: Annotated[
-        Loose | None, Query(description="Whose; needs the right tags:manage for others'.")
-    ] = None,
-) -> Response:  # fmt: skip
-    _own_or_manager(caller, by)
-    labels.withdraw(caller.tenant, id, "term", term, by, who_of(caller), versions)
-    return _shown(services, caller, edits, id, "term")
+    id: AssetKey, term: Segment, caller: Editor, desk: DeskDep, by: Whose = None
+) -> Response:
+    return desk.withdraw(caller, id, "term", term, by)
 
 
 def _label(body: Validity) -> Label:
@@ -242,23 +254,3 @@ def _labels(given: Sequence[str | Validity], field: str) -> list[Label]:
     if len({label.tag for label in made}) != len(made):
         raise Invalid("names one twice; name each once", field)
     return made
-
-
-def _own_or_manager(caller: Caller, by: str | None) -> None:
-    if by is not None and by != caller.name and not caller.may("tags:manage"):
-        raise Forbidden("What others said needs the right tags:manage, which you do not have.")
-
-
-def _shown(
-    services: ServicesDep, caller: Caller, edits: Edits, id: str, kind: Kind
-) -> Response:  # fmt: skip
-    database = services.core.database
-    with database.unit(caller.tenant) as unit:
-        asset = views.find(unit, id)
-        book = definitions.book(database, unit)
-        found = tags.of(unit, asset, kind, edits.context(unit), book)
-    shown: Mapping[str, Any] = msgspec.to_builtins(found)
-    if kind == "term":
-        given = [{"term": each.pop("tag"), **each} for each in shown["assignments"]]
-        shown = {"effective": shown["effective"], "assignments": given}
-    return json(shown, headers={"ETag": f'"{asset.version}"'})
