@@ -129,6 +129,27 @@ def propagate(
 
 
 @bench_app.command()
+def access(
+    grants: Annotated[int, typer.Option(min=0, help="Grants to make first.")] = 100_000,
+    tagged: Annotated[int, typer.Option(min=10, help="Tagged assets.")] = 10_000,
+    revokes: Annotated[int, typer.Option(min=1, help="Rights to take back.")] = 50,
+    connections: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 4,
+    seconds: Seconds = 60.0,
+    home: Home = None,
+    url: Url = None,
+    start: Start = False,
+    as_json: AsJson = False,
+) -> None:
+    """Decisions in process and over HTTP, and how soon a right that was taken is denied."""
+    from lily.cli.bench.access import measure
+
+    _run(
+        home, url, start, as_json,
+        lambda where: measure(where, grants, tagged, revokes, connections, seconds),
+    )  # fmt: skip
+
+
+@bench_app.command()
 def faults(
     rounds: Annotated[int, typer.Option(min=0, help="Kills of each process.")] = 10,
     writers: Annotated[int, typer.Option(min=1, max=64, help="Writers at a time.")] = 8,
@@ -155,6 +176,21 @@ def deliver(
     from lily.cli.bench.report import tell
 
     tell(measure(notices, workers, kills), as_json)
+
+
+@bench_app.command()
+def incident(
+    rate: Annotated[float, typer.Option(min=0.1, help="Signed webhooks a second.")] = 20.0,
+    seconds: Seconds = 60.0,
+    home: Home = None,
+    url: Url = None,
+    start: Start = False,
+    as_json: AsJson = False,
+) -> None:
+    """Webhooks in at a steady rate: until the incident is on its asset, and told outside."""
+    from lily.cli.bench.incident import measure
+
+    _run(home, url, start, as_json, lambda where: measure(where, rate, seconds))
 
 
 @bench_app.command("estate")
