@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +13,7 @@ from httpx import Client, Response
 
 from lily.api.app import create_app
 from lily.clock import FrozenClock, SystemClock
+from lily.sdk import signing
 from lily.settings import Settings
 from lily.types import Tenant
 from lily.wiring import Core, Services, services
@@ -23,6 +25,7 @@ from tests.flow.corridor import Corridor
 from tests.flow.lineage import join, tell
 from tests.flow.signals import all_of, facts, heard
 from tests.montecarlo import ACCOUNT, ANOMALY, BREACH, ID, SECRET, signed
+from tests.packages import install
 from tests.serving import serving
 from tests.unit.test_webhooks_builtin import INCIDENT, okta
 
@@ -359,3 +362,49 @@ def test_the_worker_attaches_what_was_parked(core: Core, system: Core, desk: Des
     seen(system, desk.tenant, NAME)
     adopt.work(system, seen_heads, whole=False)
     assert all_of(core, desk.tenant)[0].guid == read(core, desk.tenant, NAME).guid
+
+
+PAGER = '''
+from pydantic import BaseModel, SecretStr
+
+from lily.sdk import SignalSeen, signing
+
+
+class Pager:
+    """Pages become incidents."""
+
+    class Options(BaseModel):
+        secret: SecretStr
+
+    def __init__(self, options):
+        self._secret = options.secret.get_secret_value()
+
+    def receive(self, headers, body):
+        signing.same(headers.get("x-pager"), signing.hexadecimal(self._secret, body, "sha256"))
+        page = signing.document(body)
+        return [SignalSeen(key=page["id"], external_id=page["id"], state="open",
+                           title=page["text"], names=[page["table"]])]
+'''
+
+
+def test_a_strangers_webhook_comes_through_the_same_door(
+    core: Core,
+    system: Core,
+    desk: Desk,
+    corridor: Corridor,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install(tmp_path, monkeypatch, "lily-pager", {"pager": "Pager"}, PAGER, "lily.webhooks")
+    seen(system, desk.tenant, NAME)
+    made = desk.connect("pager", secret="of the pager")
+    body = json.dumps({"id": "p1", "text": "Late", "table": "artemis"}).encode()
+    proof = {"X-Pager": signing.hexadecimal("of the pager", body, "sha256")}
+    assert call(desk.client, made["webhook_url"], {"X-Pager": "0"}, body).status_code == 403
+    assert call(desk.client, made["webhook_url"], proof, body).status_code == 200
+    odd = b'{"text": "no id"}'
+    odd_proof = {"X-Pager": signing.hexadecimal("of the pager", odd, "sha256")}
+    assert call(desk.client, made["webhook_url"], odd_proof, odd).status_code == 400
+    corridor.run()
+    [incident] = all_of(core, desk.tenant)
+    assert (incident.title, incident.source, incident.guid is not None) == ("Late", "pager", True)
