@@ -75,7 +75,7 @@ class Definitions:
                 )
                 fresh.update(names)
         if not any(made):
-            del self._made[tenant]
+            self._made.pop(tenant, None)
 
     def define_used(
         self, conn: psycopg.Connection, used: Iterable[Asset], by: str, now: datetime
@@ -93,7 +93,7 @@ class Definitions:
                 self.define(conn, tenant, labels, by, now)
 
     def _learn(self, conn: psycopg.Connection, tenant: int, book: Book) -> None:
-        made = self._made.pop(tenant)
+        made = self._made.pop(tenant, (set(), set()))  # another thread may have been quicker
         for table, names, known in zip(
             ("tag_def", "term_def"), made, (book.tags, book.terms), strict=True
         ):
