@@ -1,6 +1,5 @@
 """Edges from HTTP: into the log, and back out once the pipeline has applied them."""
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,7 +9,7 @@ import msgspec
 
 from lily import telemetry
 from lily.api.edge_documents import Stated, read
-from lily.api.intake import Status, refusal
+from lily.api.intake import Status, reached, refusal
 from lily.assets.names import as_guid, candidates, guid_of
 from lily.errors import FieldError, Forbidden, Invalid, TooLarge
 from lily.events.envelope import Envelope
@@ -94,7 +93,8 @@ async def submit(
         one.offset = offset
     answer: Answer | None = None
     edges: dict[UUID, Edge] = {}
-    if wait and await _reached(hot, sent, services.core.settings.wait_limit):
+    places = [(one.record.lane, one.offset) for one in sent]
+    if wait and await reached(hot, places, services.core.settings.wait_limit):
         number = caller.tenant.number
         answer = await hot.reads.ask(number, Question(causes=[one.cause for one in sent]))
         ids = [one.id for one in sent]
@@ -182,19 +182,6 @@ def _sent(caller: Caller, stated: Stated, source: str, edge: EdgeSeen | EdgeGone
     up, down = turned(label, guid_of(own, edge.from_name), guid_of(own, edge.to_name))
     id = guid_of(own, name_of(up, down, label))
     return Sent(envelope, record_of(envelope, edge.qualified_name), id)
-
-
-async def _reached(hot: Hot, sent: Sequence[Sent], seconds: float) -> bool:
-    last: dict[Any, int] = {}
-    for one in sent:
-        last[one.record.lane] = max(one.offset, last.get(one.record.lane, 0))
-    try:
-        async with asyncio.timeout(seconds):
-            for lane, offset in last.items():
-                await hot.applied.reached(lane, offset)
-    except TimeoutError:
-        return False
-    return True
 
 
 def _outcome(item: Made, answer: Answer | None, edges: Mapping[UUID, Edge]) -> EdgeOutcome:

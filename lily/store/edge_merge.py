@@ -13,6 +13,7 @@ from lily.events.lineage import Edge, EdgeGone, LineageStated
 from lily.lineage.edges import JOB, EdgeMessage, Ends, Known, When, Word, stated, take
 from lily.lineage.labels import CONTAINS
 from lily.store import assets, edges
+from lily.store.copying import Pour
 from lily.store.edge_ends import End, EndBook
 from lily.store.edges import Key
 
@@ -85,12 +86,16 @@ class EdgeMerge:
             facts[tenant] += self._take(tenant, message, words, claimed, now)
         return facts
 
-    def save(self, positions: Mapping[UUID, int]) -> None:
-        """Write what became of the edges; `positions` are those of their facts in the feed."""
+    def put(self, pour: Pour, positions: Mapping[UUID, int]) -> None:
+        """Bring the rows in; `positions` are those of their facts in the feed."""
         for known in self._known.values():
             if known.edge is not None and (at := positions.get(known.ends.id)) is not None:
                 known.edge.feed_position = at
-        edges.save(self._conn, self._known.values())
+        edges.put(pour, self._known.values())
+
+    def save(self) -> None:
+        """Write what does not live in the rows: claims, and when jobs last spoke."""
+        edges.save_claims(self._conn, self._known.values())
         if self._restated:
             edges.save_jobs(self._conn, self._restated)
 
@@ -171,8 +176,10 @@ class EdgeMerge:
         if isinstance(message.seen, LineageStated):
             kept = {ends.id for ends, _, _ in words}
             for id in sorted(own - kept):
-                facts += take(self._known[tenant, id], _word(message, None), now)
-            own &= kept
+                known = self._known[tenant, id]
+                facts += take(known, _word(message, None), now)
+                if known.claims[message.source].gone:  # or else it said so later than this
+                    own.discard(id)
         return facts
 
 

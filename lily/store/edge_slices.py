@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from typing import Any
-from uuid import UUID
 
 import msgspec
 import psycopg
 
-from lily.store.slices import BATCH, BUCKETS, Slice
+from lily.store.slices import BUCKETS, Slice, read
 
 # As with assets: what touches a row gives it a new xmin.
 DIGESTS = f"""
@@ -41,16 +40,7 @@ def rows_of(
     conn: psycopg.Connection, tenants: Sequence[int], which: Slice
 ) -> Iterator[list[tuple[Any, ...]]]:
     """The rows of a slice for the lake, in batches; `conn` is in a transaction."""
-    bucket, part = which
-    values = {
-        "members": [number for number in tenants if number % BUCKETS == bucket],
-        "low": UUID(int=part << 124),
-        "high": UUID(int=((part + 1) << 124) - 1),
-    }
-    with conn.cursor(name="edge_slice") as cur:
-        cur.execute(ROWS, values)
-        while batch := cur.fetchmany(BATCH):
-            yield [_row(bucket, part, row) for row in batch]
+    return read(conn, ROWS, tenants, which, _row)
 
 
 def _row(bucket: int, part: int, row: Sequence[Any]) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from lily.clock import from_micros, micros
 from lily.lineage.edges import CLAIMED, COLUMNS, Claim, Edge, Ends, Known, When, first_claim
-from lily.store.copying import Stage, listed, through
+from lily.store.copying import Pour, Stage, listed
 
 Key = tuple[int, UUID]  # tenant, edge id
 
@@ -96,22 +96,22 @@ def ends_of(edge: Edge) -> Ends:
     )  # fmt: skip
 
 
-def save(conn: psycopg.Connection, known: Iterable[Known]) -> None:
-    """Write rows and claims.
+def put(pour: Pour, known: Iterable[Known]) -> None:
+    """Bring the rows in.
 
     Raises UniqueViolation when another writer was quicker: then all has to be decided again.
     """
-    created: list[Edge] = []
-    changed: list[Edge] = []
-    claims: list[tuple[Any, ...]] = []
-    for each in known:
-        if each.touched and each.edge is not None:
-            (created if each.fresh else changed).append(each.edge)
-        claims += claim_rows(each)
+    touched = [each for each in known if each.touched and each.edge is not None]
+    created = [each.edge for each in touched if each.fresh and each.edge is not None]
+    changed = [each.edge for each in touched if not each.fresh and each.edge is not None]
     if created:
-        through(conn, NEW, created, astuple)
+        pour.put(NEW, created, astuple)
     if changed:
-        through(conn, CHANGED, changed, astuple)
+        pour.put(CHANGED, changed, astuple)
+
+
+def save_claims(conn: psycopg.Connection, known: Iterable[Known]) -> None:
+    claims = [row for each in known for row in claim_rows(each)]
     if claims:
         with conn.cursor() as cur:
             cur.executemany(SAVE_CLAIM, claims)

@@ -298,12 +298,14 @@ class Ingest:
             assets.insert(pour, created)
             assets.replace(pour, changed)
             assets.touch(pour, touched)
+            if edges is not None:
+                edges.put(pour, told)
             _put_links(pour, links)
         self.definitions.define_used(conn, (*created, *changed), FIRST_USE, now)
         assets.save_layers(conn, known.values())
         assets.save_aliases(conn, _new_aliases(known.values()))
         if edges is not None:
-            edges.save(told)
+            edges.save()
         _move_heads(conn, links)
 
 

@@ -23,6 +23,30 @@ END $$;
 
 ALTER FUNCTION lily.assets_named(its_tenant integer, wanted tsquery, most integer) OWNER TO lily_owner;
 
+CREATE FUNCTION lily.bearing(tags text[]) RETURNS TABLE(guid uuid)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'lily', 'pg_temp'
+    AS $$
+  SELECT a.guid FROM asset a
+   WHERE a.tenant = ANY (lily.bound()) AND cardinality(tags) > 0
+     AND a.search @@ (SELECT string_agg(quote_literal('=tag:' || lower(t)), ' | ')
+                        FROM unnest(tags) t)::tsquery
+  UNION  -- what is not shown because another tag of its group is
+  SELECT a.guid FROM asset a
+   WHERE a.tenant = ANY (lily.bound()) AND a.own_tags IS NOT NULL AND a.own_tags && tags
+$$;
+
+ALTER FUNCTION lily.bearing(tags text[]) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.bound() RETURNS integer[]
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT CASE WHEN coalesce(current_setting('lily.tenants', true), '') <> ''
+    THEN lily.tenants() ELSE ARRAY[lily.tenant()] END
+$$;
+
+ALTER FUNCTION lily.bound() OWNER TO lily_owner;
+
 CREATE FUNCTION lily.fields_waiting(container text, most integer) RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'lily', 'pg_temp'
@@ -36,6 +60,17 @@ CREATE FUNCTION lily.fields_waiting(container text, most integer) RETURNS bigint
 $$;
 
 ALTER FUNCTION lily.fields_waiting(container text, most integer) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.has_column_edges(me integer, tables uuid[]) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT EXISTS (SELECT FROM lily.edge x
+                  WHERE x.tenant = me AND x.level = 'column' AND x.up_top = ANY (tables))
+      OR EXISTS (SELECT FROM lily.edge x
+                  WHERE x.tenant = me AND x.level = 'column' AND x.down_top = ANY (tables))
+$$;
+
+ALTER FUNCTION lily.has_column_edges(me integer, tables uuid[]) OWNER TO lily_owner;
 
 CREATE TABLE lily.identity_provider (
     tenant integer NOT NULL,
@@ -89,8 +124,45 @@ $$;
 
 ALTER FUNCTION lily.lanes_behind(most integer) OWNER TO lily_owner;
 
-CREATE FUNCTION lily.lineage_page(me integer, root uuid, up boolean, down boolean, deepest integer, fields boolean, labels text[], kinds text[], gone boolean, most integer, page integer, after_depth integer, after_guid uuid) RETURNS TABLE(nodes json, edges json, more boolean, cut boolean)
+CREATE FUNCTION lily.lineage_implied(me integer, frontier uuid[], down boolean, labels text[], gone boolean) RETURNS TABLE(node uuid, next uuid, id uuid, implied boolean)
+    LANGUAGE sql STABLE
+    AS $$
+  SELECT f, p.down_top, c.implies, true
+    FROM unnest(frontier) f
+   CROSS JOIN LATERAL (SELECT DISTINCT x.down_top, x.type FROM lily.edge x
+     WHERE x.tenant = me AND x.up_top = f AND x.level = 'column') p
+   CROSS JOIN LATERAL (SELECT x.implies FROM lily.edge x
+     WHERE x.tenant = me AND x.up_top = f AND x.down_top = p.down_top AND x.type = p.type
+       AND x.level = 'column' AND (gone OR (x.deleted_by IS NULL
+       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.upstream
+                      AND a.deleted_by IS NULL AND a.archived_at IS NULL)
+       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.downstream
+                      AND a.deleted_by IS NULL AND a.archived_at IS NULL))) LIMIT 1) c
+   WHERE down AND (labels IS NULL OR p.type = ANY (labels))
+     AND NOT EXISTS (SELECT FROM lily.edge t WHERE t.tenant = me AND t.id = c.implies
+                        AND (gone OR t.deleted_by IS NULL))
+  UNION ALL
+  SELECT f, p.up_top, c.implies, true
+    FROM unnest(frontier) f
+   CROSS JOIN LATERAL (SELECT DISTINCT x.up_top, x.type FROM lily.edge x
+     WHERE x.tenant = me AND x.down_top = f AND x.level = 'column') p
+   CROSS JOIN LATERAL (SELECT x.implies FROM lily.edge x
+     WHERE x.tenant = me AND x.down_top = f AND x.up_top = p.up_top AND x.type = p.type
+       AND x.level = 'column' AND (gone OR (x.deleted_by IS NULL
+       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.upstream
+                      AND a.deleted_by IS NULL AND a.archived_at IS NULL)
+       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.downstream
+                      AND a.deleted_by IS NULL AND a.archived_at IS NULL))) LIMIT 1) c
+   WHERE NOT down AND (labels IS NULL OR p.type = ANY (labels))
+     AND NOT EXISTS (SELECT FROM lily.edge t WHERE t.tenant = me AND t.id = c.implies
+                        AND (gone OR t.deleted_by IS NULL))
+$$;
+
+ALTER FUNCTION lily.lineage_implied(me integer, frontier uuid[], down boolean, labels text[], gone boolean) OWNER TO lily_owner;
+
+CREATE FUNCTION lily.lineage_page(me integer, root uuid, up boolean, down boolean, deepest integer, fields boolean, labels text[], kinds text[], gone boolean, most integer, page integer, after_depth integer, after_guid uuid) RETURNS TABLE(nodes json, edges json, implied json, more boolean, cut boolean)
     LANGUAGE plpgsql STABLE
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -126,33 +198,49 @@ BEGIN
   more := cardinality(guids) > last;
   guids := guids[:last];
   SELECT coalesce(json_agg(json_build_array(a.caller_id, a.guid, a.qualified_name, a.asset_name,
-           a.asset_type, depths[i], ways[i], a.tags, a.deleted_by IS NOT NULL) ORDER BY i), '[]')
+           a.asset_type, depths[i], ways[i], a.tags, a.deleted_by IS NOT NULL,
+           CASE WHEN a.layers & 16 = 0 THEN NULL WHEN EXISTS (
+             SELECT FROM lily.incident n WHERE n.tenant = me AND n.guid = a.guid
+              AND n.state IN ('open', 'acknowledged') AND n.severity IN ('critical', 'high'))
+           THEN 'failing' ELSE 'degraded' END) ORDER BY i), '[]')
     INTO nodes
     FROM generate_series(first, cardinality(guids)) i
     JOIN lily.asset a ON a.tenant = me AND a.guid = guids[i];
   WITH s AS MATERIALIZED (
-    SELECT d.node AS up, d.next AS down, d.id, d.implied
-      FROM lily.lineage_step(me, downs, true, fields, labels, gone) d
+    SELECT d.node AS up, d.next AS down, d.id
+      FROM lily.lineage_stated(me, downs, true, fields, labels, gone) d
     UNION
-    SELECT u.next, u.node, u.id, u.implied
-      FROM lily.lineage_step(me, ups, false, fields, labels, gone) u),
+    SELECT u.next, u.node, u.id
+      FROM lily.lineage_stated(me, ups, false, fields, labels, gone) u),
   v AS MATERIALIZED (SELECT m.g, m.n FROM lily.many(guids) WITH ORDINALITY AS m (g, n))
-  SELECT coalesce(json_agg(json_build_array(s.id, s.up, s.down, s.implied,
-           coalesce(e.type, (SELECT c.type FROM lily.edge c WHERE c.tenant = me
-              AND c.up_top = s.up AND c.down_top = s.down AND c.level = 'column'
-              AND c.implies = s.id LIMIT 1)),
-           e.level, e.process, e.transformation, e.masking, e.origin, e.properties, e.source,
-           e.deleted_by, e.updated_at) ORDER BY s.up, s.down, s.id), '[]')
+  SELECT coalesce(json_agg(json_build_array(e.id, e.upstream, e.downstream, false, e.type, e.level,
+           e.process, e.transformation, e.masking, e.origin, e.properties, e.source, e.deleted_by,
+           e.updated_at) ORDER BY e.upstream, e.downstream, e.id), '[]')
     INTO edges
     FROM s JOIN v x ON x.g = s.up JOIN v y ON y.g = s.down
-    LEFT JOIN lily.edge e ON e.tenant = me AND e.id = s.id AND NOT s.implied
+    JOIN lily.edge e ON e.tenant = me AND e.id = s.id
    WHERE greatest(x.n, y.n) >= first;
+  IF NOT fields AND lily.has_column_edges(me, downs || ups) THEN
+    WITH s AS MATERIALIZED (
+      SELECT d.node AS up, d.next AS down, d.id
+        FROM lily.lineage_implied(me, downs, true, labels, gone) d
+      UNION
+      SELECT u.next, u.node, u.id FROM lily.lineage_implied(me, ups, false, labels, gone) u),
+    v AS MATERIALIZED (SELECT m.g, m.n FROM lily.many(guids) WITH ORDINALITY AS m (g, n))
+    SELECT coalesce(json_agg(json_build_array(s.id, s.up, s.down, true,
+             (SELECT c.type FROM lily.edge c WHERE c.tenant = me AND c.implies = s.id LIMIT 1),
+             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+             ORDER BY s.up, s.down, s.id), '[]')
+      INTO implied
+      FROM s JOIN v x ON x.g = s.up JOIN v y ON y.g = s.down
+     WHERE greatest(x.n, y.n) >= first;
+  END IF;
   RETURN NEXT;
 END $$;
 
 ALTER FUNCTION lily.lineage_page(me integer, root uuid, up boolean, down boolean, deepest integer, fields boolean, labels text[], kinds text[], gone boolean, most integer, page integer, after_depth integer, after_guid uuid) OWNER TO lily_owner;
 
-CREATE FUNCTION lily.lineage_step(me integer, frontier uuid[], down boolean, fields boolean, labels text[], gone boolean) RETURNS TABLE(node uuid, next uuid, id uuid, implied boolean)
+CREATE FUNCTION lily.lineage_stated(me integer, frontier uuid[], down boolean, fields boolean, labels text[], gone boolean) RETURNS TABLE(node uuid, next uuid, id uuid, implied boolean)
     LANGUAGE sql STABLE
     AS $$
   SELECT f, e.downstream, e.id, false
@@ -164,42 +252,13 @@ CREATE FUNCTION lily.lineage_step(me integer, frontier uuid[], down boolean, fie
     FROM unnest(frontier) f JOIN lily.edge e ON e.tenant = me AND e.downstream = f
    WHERE NOT down AND (fields OR e.level = 'table') AND (gone OR e.deleted_by IS NULL)
      AND (labels IS NULL OR e.type = ANY (labels))
-  UNION ALL
-  SELECT f, p.down_top, c.implies, true
-    FROM unnest(frontier) f
-   CROSS JOIN LATERAL (SELECT DISTINCT x.down_top, x.type FROM lily.edge x
-     WHERE x.tenant = me AND x.up_top = f AND x.level = 'column') p
-   CROSS JOIN LATERAL (SELECT x.implies FROM lily.edge x
-     WHERE x.tenant = me AND x.up_top = f AND x.down_top = p.down_top AND x.type = p.type
-       AND x.level = 'column' AND (gone OR (x.deleted_by IS NULL
-       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.upstream
-                      AND a.deleted_by IS NULL AND a.archived_at IS NULL)
-       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.downstream
-                      AND a.deleted_by IS NULL AND a.archived_at IS NULL))) LIMIT 1) c
-   WHERE down AND NOT fields AND (labels IS NULL OR p.type = ANY (labels))
-     AND NOT EXISTS (SELECT FROM lily.edge t WHERE t.tenant = me AND t.id = c.implies
-                        AND (gone OR t.deleted_by IS NULL))
-  UNION ALL
-  SELECT f, p.up_top, c.implies, true
-    FROM unnest(frontier) f
-   CROSS JOIN LATERAL (SELECT DISTINCT x.up_top, x.type FROM lily.edge x
-     WHERE x.tenant = me AND x.down_top = f AND x.level = 'column') p
-   CROSS JOIN LATERAL (SELECT x.implies FROM lily.edge x
-     WHERE x.tenant = me AND x.down_top = f AND x.up_top = p.up_top AND x.type = p.type
-       AND x.level = 'column' AND (gone OR (x.deleted_by IS NULL
-       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.upstream
-                      AND a.deleted_by IS NULL AND a.archived_at IS NULL)
-       AND EXISTS (SELECT FROM lily.asset a WHERE a.tenant = me AND a.guid = x.downstream
-                      AND a.deleted_by IS NULL AND a.archived_at IS NULL))) LIMIT 1) c
-   WHERE NOT down AND NOT fields AND (labels IS NULL OR p.type = ANY (labels))
-     AND NOT EXISTS (SELECT FROM lily.edge t WHERE t.tenant = me AND t.id = c.implies
-                        AND (gone OR t.deleted_by IS NULL))
 $$;
 
-ALTER FUNCTION lily.lineage_step(me integer, frontier uuid[], down boolean, fields boolean, labels text[], gone boolean) OWNER TO lily_owner;
+ALTER FUNCTION lily.lineage_stated(me integer, frontier uuid[], down boolean, fields boolean, labels text[], gone boolean) OWNER TO lily_owner;
 
 CREATE FUNCTION lily.lineage_walk(me integer, root uuid, down boolean, deepest integer, fields boolean, labels text[], gone boolean, most integer, past integer DEFAULT 0, enough integer DEFAULT NULL::integer) RETURNS TABLE(guid uuid, depth integer)
     LANGUAGE plpgsql STABLE ROWS 200
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
 DECLARE
@@ -213,7 +272,7 @@ BEGIN
     IF fields THEN
       SELECT array_agg(n.guid) INTO fresh FROM (
         SELECT a.guid
-          FROM (SELECT s.next FROM lily.lineage_step(me, frontier, down, true, labels, gone) s
+          FROM (SELECT s.next FROM lily.lineage_stated(me, frontier, down, true, labels, gone) s
                 EXCEPT SELECT unnest(seen)) x
           JOIN lily.asset a ON a.tenant = me AND a.guid = x.next
          WHERE gone OR (a.deleted_by IS NULL AND a.archived_at IS NULL
@@ -221,10 +280,20 @@ BEGIN
              SELECT FROM lily.asset p WHERE p.tenant = me AND p.guid = a.parent
                 AND p.lane = 'core' AND (p.deleted_by IS NOT NULL OR p.archived_at IS NOT NULL))))
          ORDER BY a.guid LIMIT most - cardinality(seen) + 1) n;
+    ELSIF lily.has_column_edges(me, frontier) THEN
+      SELECT array_agg(n.guid) INTO fresh FROM (
+        SELECT a.guid
+          FROM ((SELECT s.next FROM lily.lineage_stated(me, frontier, down, false, labels, gone) s
+                 UNION
+                 SELECT i.next FROM lily.lineage_implied(me, frontier, down, labels, gone) i)
+                EXCEPT SELECT unnest(seen)) x
+          JOIN lily.asset a ON a.tenant = me AND a.guid = x.next AND a.lane = 'core'
+         WHERE gone OR (a.deleted_by IS NULL AND a.archived_at IS NULL)
+         ORDER BY a.guid LIMIT most - cardinality(seen) + 1) n;
     ELSE
       SELECT array_agg(n.guid) INTO fresh FROM (
         SELECT a.guid
-          FROM (SELECT s.next FROM lily.lineage_step(me, frontier, down, false, labels, gone) s
+          FROM (SELECT s.next FROM lily.lineage_stated(me, frontier, down, false, labels, gone) s
                 EXCEPT SELECT unnest(seen)) x
           JOIN lily.asset a ON a.tenant = me AND a.guid = x.next AND a.lane = 'core'
          WHERE gone OR (a.deleted_by IS NULL AND a.archived_at IS NULL)
@@ -1541,7 +1610,7 @@ CREATE TABLE lily.notice (
     kind text NOT NULL,
     key text NOT NULL,
     guid uuid,
-    content jsonb NOT NULL,
+    content json NOT NULL,
     at timestamp with time zone NOT NULL,
     read_at timestamp with time zone
 );
@@ -2395,6 +2464,12 @@ ALTER TABLE ONLY lily.webhook_endpoint
 
 CREATE INDEX asset_alias_guid ON lily.asset_alias USING btree (tenant, guid);
 
+CREATE INDEX asset_own_tags ON ONLY lily.asset USING gin (own_tags) WHERE (own_tags IS NOT NULL);
+
+CREATE INDEX asset_core_own_tags_idx ON ONLY lily.asset_core USING gin (own_tags) WHERE (own_tags IS NOT NULL);
+
+CREATE INDEX asset_core_0_own_tags_idx ON lily.asset_core_0 USING gin (own_tags) WHERE (own_tags IS NOT NULL);
+
 CREATE INDEX asset_search ON ONLY lily.asset USING gin (search) WITH (gin_pending_list_limit='1024');
 
 CREATE INDEX asset_core_search_idx ON ONLY lily.asset_core USING gin (search) WITH (gin_pending_list_limit='1024');
@@ -2425,6 +2500,8 @@ CREATE INDEX asset_core_updated_at_idx ON ONLY lily.asset_core USING brin (updat
 
 CREATE INDEX asset_core_0_updated_at_idx ON lily.asset_core_0 USING brin (updated_at);
 
+CREATE INDEX asset_core_1_own_tags_idx ON lily.asset_core_1 USING gin (own_tags) WHERE (own_tags IS NOT NULL);
+
 CREATE INDEX asset_core_1_search_idx ON lily.asset_core_1 USING gin (search) WITH (gin_pending_list_limit='1024');
 
 CREATE INDEX asset_core_1_tenant_expires_at_idx ON lily.asset_core_1 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
@@ -2434,6 +2511,10 @@ CREATE INDEX asset_core_1_tenant_guid_idx ON lily.asset_core_1 USING btree (tena
 CREATE INDEX asset_core_1_tenant_parent_guid_idx ON lily.asset_core_1 USING btree (tenant, parent, guid) WHERE (parent IS NOT NULL);
 
 CREATE INDEX asset_core_1_updated_at_idx ON lily.asset_core_1 USING brin (updated_at);
+
+CREATE INDEX asset_fields_own_tags_idx ON ONLY lily.asset_fields USING gin (own_tags) WHERE (own_tags IS NOT NULL);
+
+CREATE INDEX asset_fields_0_own_tags_idx ON lily.asset_fields_0 USING gin (own_tags) WHERE (own_tags IS NOT NULL);
 
 CREATE INDEX asset_fields_search_idx ON ONLY lily.asset_fields USING gin (search) WITH (gin_pending_list_limit='1024');
 
@@ -2455,6 +2536,8 @@ CREATE INDEX asset_fields_updated_at_idx ON ONLY lily.asset_fields USING brin (u
 
 CREATE INDEX asset_fields_0_updated_at_idx ON lily.asset_fields_0 USING brin (updated_at);
 
+CREATE INDEX asset_fields_1_own_tags_idx ON lily.asset_fields_1 USING gin (own_tags) WHERE (own_tags IS NOT NULL);
+
 CREATE INDEX asset_fields_1_search_idx ON lily.asset_fields_1 USING gin (search) WITH (gin_pending_list_limit='1024');
 
 CREATE INDEX asset_fields_1_tenant_expires_at_idx ON lily.asset_fields_1 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
@@ -2465,6 +2548,8 @@ CREATE INDEX asset_fields_1_tenant_parent_guid_idx ON lily.asset_fields_1 USING 
 
 CREATE INDEX asset_fields_1_updated_at_idx ON lily.asset_fields_1 USING brin (updated_at);
 
+CREATE INDEX asset_fields_2_own_tags_idx ON lily.asset_fields_2 USING gin (own_tags) WHERE (own_tags IS NOT NULL);
+
 CREATE INDEX asset_fields_2_search_idx ON lily.asset_fields_2 USING gin (search) WITH (gin_pending_list_limit='1024');
 
 CREATE INDEX asset_fields_2_tenant_expires_at_idx ON lily.asset_fields_2 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
@@ -2474,6 +2559,8 @@ CREATE INDEX asset_fields_2_tenant_guid_idx ON lily.asset_fields_2 USING btree (
 CREATE INDEX asset_fields_2_tenant_parent_guid_idx ON lily.asset_fields_2 USING btree (tenant, parent, guid) WHERE (parent IS NOT NULL);
 
 CREATE INDEX asset_fields_2_updated_at_idx ON lily.asset_fields_2 USING brin (updated_at);
+
+CREATE INDEX asset_fields_3_own_tags_idx ON lily.asset_fields_3 USING gin (own_tags) WHERE (own_tags IS NOT NULL);
 
 CREATE INDEX asset_fields_3_search_idx ON lily.asset_fields_3 USING gin (search) WITH (gin_pending_list_limit='1024');
 
@@ -2549,9 +2636,7 @@ CREATE INDEX notice_unread ON lily.notice USING btree (tenant, recipient) WHERE 
 
 CREATE INDEX policy_resource ON lily.policy USING btree (tenant, resource_kind, resource_id);
 
-CREATE INDEX propagated_root ON lily.propagated USING btree (tenant, root);
-
-CREATE INDEX propagated_rule ON lily.propagated USING btree (tenant, rule) WHERE (rule IS NOT NULL);
+CREATE INDEX propagated_root ON lily.propagated USING btree (root, tenant);
 
 CREATE INDEX propagation_task_open ON lily.propagation_task USING btree (tenant, size, created_at) WHERE (state = 'waiting'::text);
 
@@ -2577,6 +2662,8 @@ CREATE INDEX token_tenant_subject_idx ON lily.token USING btree (tenant, subject
 
 CREATE INDEX webhook_claim_account ON lily.webhook_claim USING btree (plugin, account);
 
+ALTER INDEX lily.asset_core_own_tags_idx ATTACH PARTITION lily.asset_core_0_own_tags_idx;
+
 ALTER INDEX lily.asset_core_pkey ATTACH PARTITION lily.asset_core_0_pkey;
 
 ALTER INDEX lily.asset_core_search_idx ATTACH PARTITION lily.asset_core_0_search_idx;
@@ -2588,6 +2675,8 @@ ALTER INDEX lily.asset_core_tenant_guid_idx ATTACH PARTITION lily.asset_core_0_t
 ALTER INDEX lily.asset_core_tenant_parent_guid_idx ATTACH PARTITION lily.asset_core_0_tenant_parent_guid_idx;
 
 ALTER INDEX lily.asset_core_updated_at_idx ATTACH PARTITION lily.asset_core_0_updated_at_idx;
+
+ALTER INDEX lily.asset_core_own_tags_idx ATTACH PARTITION lily.asset_core_1_own_tags_idx;
 
 ALTER INDEX lily.asset_core_pkey ATTACH PARTITION lily.asset_core_1_pkey;
 
@@ -2601,6 +2690,8 @@ ALTER INDEX lily.asset_core_tenant_parent_guid_idx ATTACH PARTITION lily.asset_c
 
 ALTER INDEX lily.asset_core_updated_at_idx ATTACH PARTITION lily.asset_core_1_updated_at_idx;
 
+ALTER INDEX lily.asset_own_tags ATTACH PARTITION lily.asset_core_own_tags_idx;
+
 ALTER INDEX lily.asset_pkey ATTACH PARTITION lily.asset_core_pkey;
 
 ALTER INDEX lily.asset_search ATTACH PARTITION lily.asset_core_search_idx;
@@ -2612,6 +2703,8 @@ ALTER INDEX lily.asset_hidden ATTACH PARTITION lily.asset_core_tenant_guid_idx;
 ALTER INDEX lily.asset_parent ATTACH PARTITION lily.asset_core_tenant_parent_guid_idx;
 
 ALTER INDEX lily.asset_updated ATTACH PARTITION lily.asset_core_updated_at_idx;
+
+ALTER INDEX lily.asset_fields_own_tags_idx ATTACH PARTITION lily.asset_fields_0_own_tags_idx;
 
 ALTER INDEX lily.asset_fields_pkey ATTACH PARTITION lily.asset_fields_0_pkey;
 
@@ -2625,6 +2718,8 @@ ALTER INDEX lily.asset_fields_tenant_parent_guid_idx ATTACH PARTITION lily.asset
 
 ALTER INDEX lily.asset_fields_updated_at_idx ATTACH PARTITION lily.asset_fields_0_updated_at_idx;
 
+ALTER INDEX lily.asset_fields_own_tags_idx ATTACH PARTITION lily.asset_fields_1_own_tags_idx;
+
 ALTER INDEX lily.asset_fields_pkey ATTACH PARTITION lily.asset_fields_1_pkey;
 
 ALTER INDEX lily.asset_fields_search_idx ATTACH PARTITION lily.asset_fields_1_search_idx;
@@ -2636,6 +2731,8 @@ ALTER INDEX lily.asset_fields_tenant_guid_idx ATTACH PARTITION lily.asset_fields
 ALTER INDEX lily.asset_fields_tenant_parent_guid_idx ATTACH PARTITION lily.asset_fields_1_tenant_parent_guid_idx;
 
 ALTER INDEX lily.asset_fields_updated_at_idx ATTACH PARTITION lily.asset_fields_1_updated_at_idx;
+
+ALTER INDEX lily.asset_fields_own_tags_idx ATTACH PARTITION lily.asset_fields_2_own_tags_idx;
 
 ALTER INDEX lily.asset_fields_pkey ATTACH PARTITION lily.asset_fields_2_pkey;
 
@@ -2649,6 +2746,8 @@ ALTER INDEX lily.asset_fields_tenant_parent_guid_idx ATTACH PARTITION lily.asset
 
 ALTER INDEX lily.asset_fields_updated_at_idx ATTACH PARTITION lily.asset_fields_2_updated_at_idx;
 
+ALTER INDEX lily.asset_fields_own_tags_idx ATTACH PARTITION lily.asset_fields_3_own_tags_idx;
+
 ALTER INDEX lily.asset_fields_pkey ATTACH PARTITION lily.asset_fields_3_pkey;
 
 ALTER INDEX lily.asset_fields_search_idx ATTACH PARTITION lily.asset_fields_3_search_idx;
@@ -2660,6 +2759,8 @@ ALTER INDEX lily.asset_fields_tenant_guid_idx ATTACH PARTITION lily.asset_fields
 ALTER INDEX lily.asset_fields_tenant_parent_guid_idx ATTACH PARTITION lily.asset_fields_3_tenant_parent_guid_idx;
 
 ALTER INDEX lily.asset_fields_updated_at_idx ATTACH PARTITION lily.asset_fields_3_updated_at_idx;
+
+ALTER INDEX lily.asset_own_tags ATTACH PARTITION lily.asset_fields_own_tags_idx;
 
 ALTER INDEX lily.asset_pkey ATTACH PARTITION lily.asset_fields_pkey;
 

@@ -1,7 +1,7 @@
 """The assets of a cell as the lake keeps the latest of them: in slices that change alone."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, LiteralString
 from uuid import UUID
 
 import msgspec
@@ -12,6 +12,7 @@ SLICES = 16
 BATCH = 20_000
 
 Slice = tuple[int, int]  # bucket of the tenant, slice of the guid
+Row = Callable[[int, int, Sequence[Any]], tuple[Any, ...]]
 
 # A field follows its direct parent, here as everywhere that assets are shown.
 _GONE = """
@@ -63,6 +64,13 @@ def rows_of(
     conn: psycopg.Connection, tenants: Sequence[int], which: Slice
 ) -> Iterator[list[tuple[Any, ...]]]:
     """The rows of a slice for the lake, in batches; `conn` is in a transaction."""
+    return read(conn, ROWS, tenants, which, _row)
+
+
+def read(
+    conn: psycopg.Connection, query: LiteralString, tenants: Sequence[int], which: Slice, row: Row
+) -> Iterator[list[tuple[Any, ...]]]:
+    """What a query finds between the ids `low` and `high` of the tenants `members`."""
     bucket, part = which
     values = {
         "tenants": list(tenants),
@@ -71,9 +79,9 @@ def rows_of(
         "high": UUID(int=((part + 1) << 124) - 1),
     }
     with conn.cursor(name="slice") as cur:
-        cur.execute(ROWS, values)
+        cur.execute(query, values)
         while batch := cur.fetchmany(BATCH):
-            yield [_row(bucket, part, row) for row in batch]
+            yield [row(bucket, part, each) for each in batch]
 
 
 def tags_of(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:

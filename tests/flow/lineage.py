@@ -62,13 +62,14 @@ def tell(
 
 def rows(core: Core, tenant: Tenant, query: str, *values: Any) -> list[tuple[Any, ...]]:
     with core.database.unit(tenant) as unit:
-        return unit.conn.execute(query, list(values)).fetchall()  # type: ignore[arg-type]
+        return unit.conn.execute(query.encode(), list(values)).fetchall()
 
 
 def live(core: Core, tenant: Tenant) -> set[tuple[UUID, UUID, str, bool]]:
     """The graph that everybody sees."""
     query = "SELECT upstream, downstream, type, implied FROM live_edge WHERE tenant = %s"
-    return set(rows(core, tenant, query, tenant.number))  # type: ignore[arg-type]
+    return {(up, down, kind, implied) for up, down, kind, implied in rows(
+        core, tenant, query, tenant.number)}  # fmt: skip
 
 
 def guid(tenant: Tenant, name: str) -> UUID:

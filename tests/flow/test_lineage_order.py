@@ -85,8 +85,17 @@ def test_every_order_ends_in_the_same_graph(
     assert state(core, one) == state(core, other), (story, mixed)
 
 
+def test_a_late_statement_does_not_hide_an_edge_from_the_next_one(
+    core: Core, system: Core, tenant: Tenant
+) -> None:
+    nothing = LineageStated(job="air/flow", edges=[])
+    story: Story = [(JOB, nothing), (JOB, join("a", "b")), (JOB, nothing)]
+    played(system, tenant, story, [1, 0, 2], 3)
+    assert live(core, tenant) == set()
+
+
 def test_nothing_is_told_twice(core: Core, system: Core, tenant: Tenant) -> None:
-    story = [("one", join("a", "b")), ("two", join("a", "b"))]
+    story: Story = [("one", join("a", "b")), ("two", join("a", "b"))]
     played(system, tenant, story, [1, 0, 1, 0, 0], 2)
     kinds = rows(core, tenant, "SELECT kind FROM fact WHERE tenant = %s AND kind LIKE 'Edge%%'",
                  tenant.number)  # fmt: skip

@@ -80,9 +80,7 @@ def test_ends_may_be_ids_and_aliases(core: Core, system: Core, tenant: Tenant) -
     }
 
 
-def test_an_id_that_no_asset_has_is_a_dead_letter(
-    core: Core, system: Core, tenant: Tenant
-) -> None:
+def test_an_id_that_no_asset_has_is_a_dead_letter(core: Core, system: Core, tenant: Tenant) -> None:
     other = new_tenant(core)
     apply.seen(system, other, "db/theirs")
     theirs = str(guid(other, "db/theirs"))

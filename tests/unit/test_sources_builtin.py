@@ -170,7 +170,7 @@ def test_chunks_keep_the_last_word_and_the_last_cursor() -> None:
         AssetSeen(qualified_name=" "),
     ]
     first, second, rest = chunks(items, size=2)
-    assert [each.description for each in first.seen][:1] == ["new"]
+    assert isinstance(first.seen[0], AssetSeen) and first.seen[0].description == "new"
     assert first.seen[1].qualified_name == "\u00e9"
     assert first.cursor == Cursor(1)
     assert second.cursor == Cursor(2) and [each.qualified_name for each in second.seen] == ["b"]
