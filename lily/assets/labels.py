@@ -125,11 +125,6 @@ def come_due(known: Known, who: Who, context: Context) -> Outcome:
     return _told(known, "tag", who, context, outcome, quiet=True)
 
 
-def respread(known: Known, who: Who, context: Context) -> Outcome:
-    """Show the asset again after `known.propagated` was changed."""
-    return _told(known, "tag", who, context, Outcome(), quiet=True, always=True)
-
-
 def by_source(known: Known, context: Context) -> list[tuple[str, Sequence[str]]]:
     """The tags of each source that counts, strongest first."""
     claims = ranked(known.claims.values(), context.priority)
@@ -218,10 +213,10 @@ def _not_yours(known: Known, kind: str, tag: str, by: str | None) -> Exception:
 
 def _told(
     known: Known, kind: str, who: Who, context: Context, outcome: Outcome,
-    facts: Sequence[Fact] = (), quiet: bool = False, always: bool = False,
+    facts: Sequence[Fact] = (), quiet: bool = False,
 ) -> Outcome:  # fmt: skip
     """Fold again; an assignment that nobody sees is told too, unless it is told elsewhere."""
-    if not (outcome.assigned or outcome.withdrawn or always):
+    if not (outcome.assigned or outcome.withdrawn):
         return outcome
     before = known.asset
     assert before is not None

@@ -4,15 +4,27 @@ import random
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4, uuid5
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lily.assets import labels
-from lily.assets.change import Assignment, Context, Known, Message, first_claim, take
+from lily.assets.change import (
+    Assignment,
+    Context,
+    Known,
+    Message,
+    changes,
+    first_claim,
+    settle,
+    take,
+    view_of,
+)
 from lily.assets.claims import when
-from lily.assets.edits import Edit, Who, edit
+from lily.assets.edits import Edit, Who, edit, show
 from lily.assets.labels import Label
 from lily.assets.model import PROPAGATED, Asset, Propagated
+from lily.events.facts import Fact
 from lily.events.observations import AssetSeen
 from lily.tags.effective import BUILT_IN, Group, conflicts, effective, grouped, inherited, own
 
@@ -119,6 +131,15 @@ def test_a_choice_ends_the_conflict_it_was_made_for() -> None:
     assert conflicts(None, ["public", "PII", "internal"], chosen) != []
 
 
+def respread(known: Known) -> list[Fact]:
+    """Show the asset again after what lineage brings was changed."""
+    before = asset_of(known)
+    known.asset = msgspec.structs.replace(before)
+    show(known.asset, view_of(known, CONTEXT))
+    settle(known, CONTEXT)
+    return changes(before, known.asset, "propagation", "c", NOW)
+
+
 def brought(field: str = "tag", name: str = "PII", value: str = "", **more: object) -> Propagated:
     plain = {"root": UUID(int=5), "depth": 2, "via": UUID(int=6), **more}
     return Propagated(field, name, value, **plain)  # type: ignore[arg-type]
@@ -128,18 +149,18 @@ def test_what_lineage_brings_shows_and_is_nobodys_own() -> None:
     known = Known(1, uuid4(), "db/t")
     seen(known, 0, asset_name="t", asset_type="table", tags=["gold"], business_terms=["a"])
     known.propagated = [brought(), brought("term", "churn")]
-    outcome = labels.respread(known, Who("propagation", "c"), CONTEXT)
+    facts = respread(known)
     asset = asset_of(known)
     assert (asset.tags, asset.own_tags) == (["PII", "gold"], ["gold"])
     assert (asset.business_terms, asset.own_terms) == (["a", "churn"], ["a"])
     assert asset.layers == PROPAGATED
     assert asset.statement is None
     assert first_claim(asset) == known.claims["crawler"]
-    assert {fact.kind for fact in outcome.facts} == {"TagsChanged", "AssetChanged"}
+    assert {fact.kind for fact in facts} == {"TagsChanged", "AssetChanged"}
     seen(known, 1, tags=["PII"])
     assert (asset_of(known).tags, asset_of(known).own) == (["PII"], ["PII"])
     known.propagated = []
-    labels.respread(known, Who("propagation", "c"), CONTEXT)
+    respread(known)
     asset = asset_of(known)
     assert (asset.tags, asset.own_tags, asset.layers) == (["PII"], None, 0)
 
@@ -154,7 +175,7 @@ def test_a_derived_field_fills_a_gap_or_wins_by_rule_but_never_over_a_person() -
         brought("metadata.k", "", "2", always=True),
         brought("metadata.certificate", "", '"gold"'),
     ]
-    labels.respread(known, Who("propagation", "c"), CONTEXT)
+    respread(known)
     asset = asset_of(known)
     assert (asset.asset_owner, asset.description) == ("near", "own")
     assert asset.metadata == {"k": 2, "certificate": "gold"}
@@ -162,7 +183,7 @@ def test_a_derived_field_fills_a_gap_or_wins_by_rule_but_never_over_a_person() -
     edit(known, Edit(fields={"asset_owner": "ann"}, metadata={"k": 3}), ANN, CONTEXT)
     assert (asset_of(known).asset_owner, asset_of(known).metadata["k"]) == ("ann", 3)
     known.propagated = []
-    labels.respread(known, Who("propagation", "c"), CONTEXT)
+    respread(known)
     assert asset_of(known).metadata == {"k": 3}
 
 
@@ -170,7 +191,7 @@ def test_an_own_tag_under_the_same_propagated_one_is_told_because_it_spreads() -
     known = Known(1, uuid4(), "db/t")
     seen(known, 0)
     known.propagated = [brought()]
-    labels.respread(known, Who("propagation", "c"), CONTEXT)
+    respread(known)
     outcome = labels.assign(known, "tag", [Label("PII")], ANN, CONTEXT)
     assert [(f.kind, f.before, f.after) for f in outcome.facts] == [
         ("TagsChanged", {"tags": ["PII"], "own": []}, {"tags": ["PII"]})
