@@ -1,6 +1,6 @@
 """Policies as rows, and the built-in ones that no row stands for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -112,6 +112,16 @@ def create(unit: Unit, policy: Policy, actor: Actor, now: datetime) -> Kept:
     unit.conn.execute(INSERT, _values(unit, kept))
     _record(unit, "PolicyCreated", actor, now, None, policy)
     return kept
+
+
+def create_many(unit: Unit, made: Sequence[Policy], by: str, now: datetime) -> None:
+    """Several at once, each with its fact."""
+    with unit.conn.cursor() as cursor:
+        cursor.executemany(INSERT, [_values(unit, Kept(each, 1, by, now, now)) for each in made])
+    feed.record(
+        unit,
+        [Fact(kind="PolicyCreated", at=now, by=by, cause="many", after=shown(p)) for p in made],
+    )
 
 
 def change(unit: Unit, after: Policy, expected: int | None, actor: Actor, now: datetime) -> Kept:

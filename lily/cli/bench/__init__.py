@@ -218,6 +218,21 @@ def whole_estate(
     _run(home, url, start, as_json, measure)
 
 
+@bench_app.command()
+def memory(
+    megabytes: Annotated[int, typer.Option(min=1, help="Size of the file.")] = 2_000,
+    load: Annotated[bool, typer.Option(help="Load it too, not only take it in.")] = True,
+    home: Home = None,
+    url: Url = None,
+    start: Start = False,
+    as_json: AsJson = False,
+) -> None:
+    """A large NDJSON file streams in: memory of API and bulk job at their peaks, and before."""
+    from lily.cli.bench.memory import measure
+
+    _run(home, url, start, as_json, lambda where: measure(where, megabytes, load))
+
+
 def _run(
     home: Path | None,
     url: str | None,
