@@ -219,8 +219,8 @@ def _state(unit: Unit, incident: Incident, signal: SignalSeen) -> str | None:
         to = "open"
     if to is None or to not in COURSE[incident.state]:
         return None
-    if to == "open" and not signal.reopens:
-        return None  # the word that it began does not bring back what is over
+    if to == "open" and (not signal.reopens or incident.state == "suppressed"):
+        return None  # that it began brings back nothing, and what a person hushed stays hushed
     if to == "resolved":
         values = [unit.tenant.number, incident.id]
         if unit.conn.execute(STILL_OPEN, values).fetchone() is not None:

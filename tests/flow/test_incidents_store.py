@@ -201,6 +201,19 @@ def test_moving_is_idempotent_and_tells_who(core: Core, system: Core, tenant: Te
     ]  # fmt: skip
 
 
+def test_what_a_person_suppressed_ends_only_when_it_is_over(
+    core: Core, system: Core, tenant: Tenant
+) -> None:
+    heard(system, tenant, external_id="1", state="open")
+    with core.database.unit(tenant) as unit:
+        incidents.move(unit, all_of(core, tenant)[0].id, "suppressed", "ann", "person")
+    for state in ("acknowledged", "open"):
+        heard(system, tenant, external_id="1", state=state, reopens=True)
+        assert all_of(core, tenant)[0].state == "suppressed"
+    heard(system, tenant, external_id="1", state="resolved", reopens=True)
+    assert all_of(core, tenant)[0].state == "resolved"
+
+
 def test_incidents_of_another_tenant_do_not_exist(core: Core, system: Core, tenant: Tenant) -> None:
     other = new_tenant(core)
     seen(system, other, NAME)
