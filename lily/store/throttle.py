@@ -1,4 +1,4 @@
-"""Back-pressure: who has time waits while the core lane is behind."""
+"""Back-pressure: who has time waits while the log is behind."""
 
 from threading import Event
 from time import monotonic
@@ -11,17 +11,32 @@ BOUND = 0.5  # seconds that an observation of the core lane may wait
 LONGEST = 5.0  # then a chunk goes on: slow, but not never
 LOOK = 0.25
 PAUSE = 0.1
+MOST_WAITING = 150_000  # observations of a lane that crawls may leave to be applied
+FULL = """
+SELECT coalesce(bool_or(EXISTS (
+         SELECT FROM log l WHERE l.lane = a.lane AND l."offset" > a.position
+          ORDER BY l."offset" OFFSET %s LIMIT 1)), false)
+  FROM applied a
+"""
 
 
 class Throttle:
     """Asked before each chunk; looks at the core lane a few times a second at most."""
 
-    def __init__(self, database: Database, cell: str, stop: Event, bound: float = BOUND) -> None:
+    def __init__(
+        self,
+        database: Database,
+        cell: str,
+        stop: Event,
+        bound: float = BOUND,
+        look: float = LOOK,
+    ) -> None:
         self._database = database
         self._cell = cell
         self._stop = stop
         self._bound = bound
-        self._looked = -LOOK
+        self._look = look
+        self._looked = -look
         self._behind = 0.0
 
     def wait(self) -> float:
@@ -33,11 +48,29 @@ class Throttle:
         return monotonic() - began
 
     def _lag(self) -> float:
-        if monotonic() - self._looked >= LOOK:
+        if monotonic() - self._looked >= self._look:
             try:
-                found = lag(self._database, self._cell)
-                self._behind = max((e.seconds for e in found if e.lane == "core"), default=0.0)
+                self._behind = self._measured()
             except LilyError:
                 self._behind = 0.0
             self._looked = monotonic()
         return self._behind
+
+    def _measured(self) -> float:
+        found = lag(self._database, self._cell)
+        return max((each.seconds for each in found if each.lane == "core"), default=0.0)
+
+
+class Backlog(Throttle):
+    """For those who fill the log: held up while too much in it waits, in whichever lane."""
+
+    def __init__(
+        self, database: Database, cell: str, stop: Event, most: int = MOST_WAITING
+    ) -> None:
+        super().__init__(database, cell, stop, look=1.0)
+        self._most = most
+
+    def _measured(self) -> float:
+        with self._database.cell(self._cell) as conn:
+            row = conn.execute(FULL, [self._most]).fetchone()
+        return LONGEST if row and row[0] else 0.0

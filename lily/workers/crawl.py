@@ -16,6 +16,7 @@ from lily.store.connections import Connection
 from lily.store.crawl_seen import Progress, Seen
 from lily.store.crawls import Run
 from lily.store.database import Unit
+from lily.store.throttle import Backlog
 from lily.telemetry import CRAWLS, logger
 from lily.types import Tenant
 from lily.wiring import Core, source_folders
@@ -214,7 +215,9 @@ class Attempt:
 
     def _read(self, source: Source, sender: Sender, progress: Progress, rate: float | None) -> None:
         start = None if progress.cursor is None else Cursor(progress.cursor)
+        backlog = Backlog(self._core.database, self._tenant.cell, self._stop)
         for chunk in chunks(source.read(start), self._run.scope):
+            backlog.wait()
             sent = self._store(sender, chunk, progress)
             if rate:
                 self._pause(sent / rate)

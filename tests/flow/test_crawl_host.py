@@ -13,13 +13,15 @@ import pytest
 
 from lily.clock import FrozenClock
 from lily.errors import Conflict
+from lily.events.observations import AssetSeen
 from lily.store import crawls, feed
 from lily.store.crawl_seen import Seen
+from lily.store.throttle import LONGEST, Backlog
 from lily.types import Tenant
 from lily.wiring import Core
 from lily.workers import crawl
 from tests.flow.apply import read
-from tests.flow.corridor import Corridor
+from tests.flow.corridor import Corridor, append
 from tests.flow.crawling import TESTER, ask, connect, crawled, run_of, waiting
 from tests.flow.sources import Estate
 
@@ -105,6 +107,24 @@ def test_a_crawl_that_dies_half_way_deletes_nothing_and_goes_on_at_its_cursor(
     corridor.run()
     assert read(core, tenant, "made://t0001#c5").deleted_by == "source"
     assert read(core, tenant, "made://t0002").deleted_by is None
+
+
+def test_a_crawl_waits_while_too_much_of_the_log_is_not_applied(
+    core: Core, system: Core, tenant: Tenant, corridor: Corridor
+) -> None:
+    corridor.run()
+    backlog = Backlog(system.database, tenant.cell, Event(), most=2)
+    assert backlog.wait() < LONGEST
+    append(core, tenant, *(AssetSeen(qualified_name=f"waits#{n}") for n in range(3)))
+    stop = Event()
+    held = Backlog(system.database, tenant.cell, stop, most=2)
+    waiting = Thread(target=held.wait)
+    waiting.start()
+    waiting.join(0.5)
+    assert waiting.is_alive()
+    corridor.run()
+    waiting.join()
+    assert Backlog(system.database, tenant.cell, stop, most=2).wait() < LONGEST
 
 
 def test_an_unchanged_crawl_of_100_000_columns_sends_nothing(
