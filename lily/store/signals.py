@@ -1,6 +1,7 @@
 """Signals become incidents: which one, on which asset, and what changes about it."""
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -56,11 +57,13 @@ PARKED = (
 )
 WAITING = (
     "SELECT h.tenant, h.position FROM feed_head h WHERE h.tenant = ANY(%s) AND EXISTS ("
-    " SELECT FROM incident i WHERE i.tenant = h.tenant AND i.state <> 'resolved')"
+    " SELECT FROM incident i WHERE i.tenant = h.tenant AND i.guid IS NULL"
+    " AND i.state <> 'resolved')"
 )
-REVIVED = (
-    "SELECT DISTINCT i.guid FROM incident i JOIN asset a ON a.tenant = i.tenant AND a.guid = i.guid"
-    " WHERE i.tenant = %s AND i.state IN ('open', 'acknowledged')"
+UNMARKED = (
+    "SELECT DISTINCT i.tenant, i.guid FROM incident i"
+    " JOIN asset a ON a.tenant = i.tenant AND a.guid = i.guid"
+    " WHERE i.tenant = ANY(%s) AND i.state IN ('open', 'acknowledged')"
     f" AND a.layers & {INCIDENTS} = 0"
 )
 
@@ -136,15 +139,18 @@ def adopt(unit: Unit, now: datetime, before: int = END, limit: int = 100) -> int
 
 
 def waiting(conn: psycopg.Connection, tenants: Sequence[int]) -> list[tuple[int, int]]:
-    """The tenants that have open incidents to place or to mark, each with its feed's head."""
+    """The tenants that have incidents to place, each with its feed's head."""
     rows = conn.execute(WAITING, [list(tenants)]).fetchall()
     return [(tenant, position) for tenant, position in rows]
 
 
-def revive(unit: Unit) -> None:
+def revive(conn: psycopg.Connection, tenants: Mapping[int, Tenant]) -> None:
     """Assets that were made anew while an incident of theirs was open suffer again."""
-    rows = unit.conn.execute(REVIVED, [unit.tenant.number]).fetchall()
-    incidents.flag(unit, [guid for (guid,) in rows])
+    found: dict[int, list[UUID]] = defaultdict(list)
+    for number, guid in conn.execute(UNMARKED, [list(tenants)]).fetchall():
+        found[number].append(guid)
+    for number, guids in found.items():
+        incidents.flag(Unit(conn, tenants[number]), guids)
 
 
 def _heard(unit: Unit, signal: SignalSeen, source: str, when: When, who: Who) -> None:

@@ -28,6 +28,8 @@ def work(core: Core, seen: dict[int, int], whole: bool = True) -> None:
         here = {tenant.number: tenant for tenant in tenants if tenant.cell == cell}
         with core.database.cell(cell, sorted(here)) as conn:
             waiting = signals.waiting(conn, sorted(here))
+            if whole:
+                signals.revive(conn, here)
         for number, head in waiting:
             if whole or seen.get(number) != head:
                 seen[number] = head
@@ -40,8 +42,6 @@ def _adopt(core: Core, tenant: Tenant, whole: bool) -> None:
     before: int | None = signals.END
     while before is not None:
         with core.database.cell(tenant.cell, [tenant.number]) as conn:
-            unit = Unit(conn, tenant)
-            signals.revive(unit)
-            before = signals.adopt(unit, core.clock.now(), before)
+            before = signals.adopt(Unit(conn, tenant), core.clock.now(), before)
         if not whole:
             return

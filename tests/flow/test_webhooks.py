@@ -354,6 +354,18 @@ def test_a_restricted_viewer_does_not_see_incidents_of_what_is_hidden(
     assert desk.client.get(path, headers=desk.headers).status_code == 200
 
 
+def test_an_asset_that_was_purged_and_comes_back_suffers_again(
+    core: Core, system: Core, desk: Desk
+) -> None:
+    seen(system, desk.tenant, NAME, asset_id="artemis")
+    desk.post("/incidents", {"asset_id": "artemis", "title": "t"})
+    assert desk.post("/metadata/artemis/purge").status_code == 204
+    seen(system, desk.tenant, NAME, asset_id="artemis")
+    assert "incidents" not in desk.get("/metadata/artemis")
+    adopt.work(system, {})
+    assert len(desk.get("/metadata/artemis")["incidents"]) == 1
+
+
 def test_the_worker_attaches_what_was_parked(core: Core, system: Core, desk: Desk) -> None:
     heard(system, desk.tenant, external_id="1", state="open", names=["artemis"])
     seen_heads: dict[int, int] = {}

@@ -27,6 +27,7 @@ CREATE TABLE incident (
 CREATE INDEX incident_asset ON incident (tenant, guid) WHERE guid IS NOT NULL;
 CREATE INDEX incident_parked ON incident (tenant, number)
   WHERE guid IS NULL AND state <> 'resolved';
+CREATE INDEX incident_live ON incident (tenant, guid) WHERE state IN ('open', 'acknowledged');
 CREATE INDEX incident_page ON incident (tenant, number);
 -- One at a time for an asset and a rule; what follows joins it.
 CREATE UNIQUE INDEX incident_rule ON incident
