@@ -36,7 +36,11 @@ UNKNOWN = Decision("deny", "there is no such asset")
 _POLICIES = ("PolicyCreated", "PolicyChanged", "PolicyDeleted")
 _CIRCLES = ("CircleChanged",)
 ALIASES = "SELECT alias, guid FROM asset_alias WHERE tenant = %s AND alias = ANY(%s)"
-KINDS = "SELECT position, kind, guid, payload FROM fact WHERE tenant = %s AND position > %s"
+# Of most facts it only matters whom they are about: a stream of assets is not to be fetched whole.
+KINDS = (
+    "SELECT position, kind, guid, CASE WHEN kind LIKE 'Policy%%' THEN payload END FROM fact"
+    " WHERE tenant = %s AND position > %s"
+)
 
 
 class Snapshot:
