@@ -12,7 +12,8 @@ from lily.notify.documents import Status
 from lily.store.database import Unit
 
 SELECT = """
-SELECT d.id, d.number, d.notification_id, d.notice, d.subscription, d.connection,
+SELECT d.id, d.number, coalesce(d.notification_id, d.id::text), d.notice, d.subscription,
+       d.connection,
        coalesce(c.name, ''), coalesce(c.plugin, ''), n.kind, n.guid, n.content ->> 'title',
        d.state, d.attempts, d.tries, d.status, d.reason, d.due_at, d.last_at, d.settled_at,
        d.created_at, n.content
@@ -113,10 +114,15 @@ def exists(unit: Unit, id: UUID) -> bool:
 
 
 def named(unit: Unit, notification_id: str) -> Delivery | None:
-    """By the name that callers know."""
+    """By the name that callers know: its own, or its id."""
+    try:
+        id = UUID(notification_id)
+    except ValueError:
+        id = None
     row = unit.conn.execute(
-        f"{SELECT} WHERE d.tenant = %s AND d.notification_id = %s",
-        [unit.tenant.number, notification_id],
+        f"{SELECT} WHERE d.tenant = %s AND (d.notification_id = %s OR d.id = %s)"
+        " ORDER BY d.notification_id NULLS LAST LIMIT 1",
+        [unit.tenant.number, notification_id, id],
     ).fetchone()
     return Delivery(*row) if row else None
 

@@ -21,6 +21,7 @@ from lily.types import Tenant
 
 NAME = "notify"
 PAGE = 500
+MOST = 2_000  # notices in a transaction; the next step goes on behind their facts
 MOST_OWNERS = 200
 NOWHERE = UUID(int=0)  # the connection of what names none that exists
 
@@ -71,7 +72,8 @@ class Notifier:
         self._database = database
         self._clock = clock
         self._url = url
-        self._threads = threads
+        self._asked = threads
+        self._known: dict[str, bool] = {}
 
     def step(self, tenant: Tenant) -> tuple[int, bool]:
         """One page; how many notices, and whether there is more to read."""
@@ -82,12 +84,23 @@ class Notifier:
                 return 0, False
             listening = subscriptions.listening(unit)
             facts, done, head = self._next(unit, position, listening)
-            made = list(self._made(unit, facts, listening)) if facts else []
+            made: list[Made] = []
+            for at, found in self._made(unit, facts, listening) if facts else ():
+                made += found
+                if len(made) >= MOST:
+                    done = min(done, at)
+                    break
             if made:
                 notices.store(unit, made, self._clock.now())
             if done > position:
                 consumers.move(conn, NAME, tenant, done)
             return len(made), done < head
+
+    def _threads(self, plugin: str) -> bool:
+        """Asked once for each plug-in: finding one is slow."""
+        if plugin not in self._known:
+            self._known[plugin] = self._asked(plugin)
+        return self._known[plugin]
 
     def _next(
         self, unit: Unit, position: int, listening: Sequence[Subscription]
@@ -106,7 +119,10 @@ class Notifier:
         done = links[-1].position if len(links) == PAGE else max(head, position)
         return [(link.position, told(link)) for link in links], done, head
 
-    def _made(self, unit: Unit, facts: Told, listening: Sequence[Subscription]) -> Iterator[Made]:
+    def _made(
+        self, unit: Unit, facts: Told, listening: Sequence[Subscription]
+    ) -> Iterator[tuple[int, list[Made]]]:
+        """The notices of each fact, with its position."""
         now = self._clock.now()
         connections = targets(unit)
         heard = [each for each in listening if not each.quiet(now)]
@@ -117,12 +133,11 @@ class Notifier:
         muted = notices.muted(unit, now)
         for position, fact in facts:
             subject = known.get(fact.guid) if fact.guid is not None else None
-            yield from self._of_document(unit, fact, subject, connections)
+            made = list(self._of_document(unit, fact, subject, connections))
             for each in heard:
                 if position > each.since and matches(each.match, fact, subject, reach):
-                    yield from self._of_match(
-                        unit, position, fact, subject, each, connections, muted
-                    )
+                    made += self._of_match(unit, position, fact, subject, each, connections, muted)
+            yield position, made
 
     def _of_match(
         self,

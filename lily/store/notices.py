@@ -7,7 +7,6 @@ from uuid import UUID, uuid5
 
 import msgspec
 from msgspec import structs
-from psycopg.types.json import Jsonb
 
 from lily.notify.match import Subject
 from lily.sdk.targets import Notice
@@ -16,13 +15,23 @@ from lily.types import Tenant
 
 INSERT_NOTICE = """
 INSERT INTO notice (tenant, id, subscription, position, recipient, kind, key, guid, content, at)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
+SELECT %s, n.id, n.subscription, n.position, n.recipient, n.kind, n.key, n.guid, n.content::json,
+       n.at
+  FROM unnest(%s::uuid[], %s::uuid[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::uuid[],
+              %s::text[], %s::timestamptz[])
+       AS n(id, subscription, position, recipient, kind, key, guid, content, at)
+ON CONFLICT DO NOTHING
 """
 INSERT_DELIVERY = """
 INSERT INTO delivery
   (tenant, id, notice, subscription, connection, notification_id, thread, state, reason, due_at,
    created_at)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
+SELECT %(tenant)s, d.id, d.id, d.subscription, d.connection, d.name, d.thread,
+       CASE d.dead WHEN '' THEN 'waiting' ELSE 'dead' END, d.dead, %(now)s, %(now)s
+  FROM unnest(%(ids)s::uuid[], %(subscriptions)s::uuid[], %(connections)s::uuid[],
+              %(names)s::text[], %(threads)s::text[], %(dead)s::text[])
+       AS d(id, subscription, connection, name, thread, dead)
+ON CONFLICT DO NOTHING
 """
 SUBJECTS = """
 SELECT guid, coalesce(caller_id, guid::text), qualified_name, asset_name, asset_type,
@@ -51,6 +60,8 @@ SELECT DISTINCT guid FROM down WHERE depth > 0 LIMIT %(most)s
 """
 MOST_DOWNSTREAM = 10_000
 
+_encode = msgspec.json.Encoder().encode
+
 
 class Made(msgspec.Struct, frozen=True):
     """A notice to be stored; with a connection it is delivered there."""
@@ -73,13 +84,24 @@ def id_of(tenant: Tenant, subscription: UUID, position: int) -> UUID:
 
 def store(unit: Unit, made: Sequence[Made], now: datetime) -> None:
     """All that is new of them."""
-    number = unit.tenant.number
-    with unit.conn.cursor() as cur:
-        cur.executemany(INSERT_NOTICE, [_notice(number, each) for each in made])
-        cur.executemany(
-            INSERT_DELIVERY,
-            [_delivery(number, each, now) for each in made if each.connection is not None],
-        )
+    told = [each.notice for each in made]
+    unit.conn.execute(
+        INSERT_NOTICE,
+        [
+            unit.tenant.number,
+            [UUID(notice.id) for notice in told],
+            [each.subscription for each in made],
+            [each.position for each in made],
+            [each.recipient for each in made],
+            [notice.kind for notice in told],
+            [notice.key for notice in told],
+            [each.guid for each in made],
+            [_content(notice) for notice in told],
+            [notice.at for notice in told],
+        ],
+    )
+    if sent := [each for each in made if each.connection is not None]:
+        unit.conn.execute(INSERT_DELIVERY, _deliveries(unit.tenant.number, sent, now))
 
 
 def subjects(unit: Unit, guids: Collection[UUID], around: bool) -> dict[UUID, Subject]:
@@ -124,20 +146,19 @@ def muted(unit: Unit, now: datetime) -> set[tuple[str, str]]:
     return {(recipient, about) for recipient, about in rows}
 
 
-def _notice(number: int, made: Made) -> tuple[Any, ...]:
-    notice = made.notice
-    return (
-        number, UUID(notice.id), made.subscription, made.position, made.recipient, notice.kind,
-        notice.key, made.guid, Jsonb(msgspec.to_builtins(notice)), notice.at,
-    )  # fmt: skip
+def _content(notice: Notice) -> str:
+    """A NUL, which no column can hold, is left out."""
+    return _encode(notice).decode().replace("\\u0000", "")
 
 
-def _delivery(number: int, made: Made, now: datetime) -> tuple[Any, ...]:
-    id = UUID(made.notice.id)
-    thread = made.notice.key if made.threads else None
-    name = made.notification_id or str(id)
-    state = "dead" if made.dead else "waiting"
-    return (
-        number, id, id, made.subscription, made.connection, name, thread, state, made.dead, now,
-        now,
-    )  # fmt: skip
+def _deliveries(number: int, sent: Sequence[Made], now: datetime) -> dict[str, Any]:
+    return {
+        "tenant": number,
+        "now": now,
+        "ids": [UUID(each.notice.id) for each in sent],
+        "subscriptions": [each.subscription for each in sent],
+        "connections": [each.connection for each in sent],
+        "names": [each.notification_id or None for each in sent],
+        "threads": [each.notice.key if each.threads else None for each in sent],
+        "dead": [each.dead for each in sent],
+    }

@@ -79,8 +79,10 @@ RETURNING d.tenant, d.id
 """
 ATTEMPT = """
 INSERT INTO delivery_attempt (tenant, delivery, number, at, outcome, status, millis, reason, calls)
-SELECT * FROM unnest(%s::int[], %s::uuid[], %s::int[], %s::timestamptz[], %s::text[], %s::int[],
-                     %s::real[], %s::text[], %s::jsonb[])
+SELECT a.tenant, a.delivery, a.number, a.at, a.outcome, a.status, a.millis, a.reason, a.calls::json
+  FROM unnest(%s::int[], %s::uuid[], %s::int[], %s::timestamptz[], %s::text[], %s::int[],
+              %s::real[], %s::text[], %s::text[])
+       AS a(tenant, delivery, number, at, outcome, status, millis, reason, calls)
 ON CONFLICT DO NOTHING
 """
 HANDLE = """
@@ -106,6 +108,9 @@ UPDATE delivery d SET state = 'cancelled', settled_at = %s, reason = 'The connec
  WHERE d.tenant = ANY(%s) AND d.state = 'waiting' AND NOT EXISTS (
    SELECT FROM connection c WHERE c.tenant = d.tenant AND c.id = d.connection)
 """
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 class OutletState(msgspec.Struct, frozen=True):
@@ -269,7 +274,7 @@ def settle(
             [s.status for s in settled],
             [s.millis for s in settled],
             [s.reason for s in settled],
-            [Jsonb(s.calls) for s in settled],
+            [_encode(s.calls).decode() for s in settled],
         ],
     )
     for each in settled:

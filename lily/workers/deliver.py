@@ -7,9 +7,9 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Event
+from time import monotonic
 from uuid import UUID, uuid4
 
 import msgspec
@@ -28,8 +28,12 @@ from lily.workers.sends import Tried, attempt
 from lily.workers.wire import Wire
 
 POLL = 0.25
-AT_ONCE = 1_000  # sends of one process; they mostly wait for others
-GROUP = 500
+BUSY = 0.1  # seconds between claims while there is work: each takes what was sent meanwhile
+WRITE = 0.05  # seconds between groups of outcomes
+AT_ONCE = 4_000  # claims of one process; they mostly wait for others
+AHEAD = 4  # times its places are claimed for a target that answers well
+GROUP = 1_000
+KNOWN = 1.0  # seconds for which the list of tenants is good
 TIDY = 5.0  # seconds between looks for what dead processes left
 GRACE = 20.0  # seconds to finish what is being sent when Lily stops
 
@@ -44,14 +48,25 @@ def run(core: Core, stop: Event) -> None:
 async def _run(core: Core, stop: Event) -> None:
     wire = Wire(egress.networks(core.settings.egress_allow))
     engine = Engine(core, wire)
+    writing = asyncio.create_task(_write(engine))
     try:
-        while not stop.is_set():
+        while not stop.is_set() and not writing.done():
             claimed = await engine.claim()
             engine.start(claimed)
-            await engine.turn(POLL if not claimed else 0.0)
+            await asyncio.sleep(BUSY if claimed else POLL)
     finally:
+        writing.cancel()
+        outcome = await asyncio.gather(writing, return_exceptions=True)
         await engine.finish(GRACE)
         await wire.close()
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
+
+
+async def _write(engine: "Engine") -> None:
+    while True:
+        await asyncio.sleep(WRITE)
+        await asyncio.shield(engine.settle())
 
 
 class Engine:
@@ -69,7 +84,10 @@ class Engine:
         self._flying: Counter[Key] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
         self._done: list[Settled] = []
-        self._turned = asyncio.Event()
+        self._places: dict[Key, asyncio.Semaphore] = {}
+        self._good: set[Key] = set()
+        self._writing = asyncio.Lock()
+        self._known: tuple[float, list[Tenant]] = (float("-inf"), [])
         self._tidied = float("-inf")
 
     async def claim(self) -> list[Claimed]:
@@ -84,18 +102,12 @@ class Engine:
             self._tasks.add(task)
             task.add_done_callback(self._ended)
 
-    async def turn(self, patience: float) -> None:
-        """Wait for something to have ended, not longer than that, and write it down."""
-        if patience or len(self._tasks) >= AT_ONCE:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._turned.wait(), patience or POLL)
-        self._turned.clear()
-        await self.settle()
-
     async def settle(self) -> None:
-        while self._done:
-            group, self._done = self._done[:GROUP], self._done[GROUP:]
-            await asyncio.to_thread(self._settle, group)
+        """Write down what has ended, in groups."""
+        async with self._writing:
+            while self._done:
+                group, self._done = self._done[:GROUP], self._done[GROUP:]
+                await asyncio.to_thread(self._settle, group)
 
     async def round(self) -> int:
         """Everything that is due now, to its end; returns how many were sent."""
@@ -119,7 +131,7 @@ class Engine:
 
     def _claim(self, room: int) -> list[Claimed]:
         claimed: list[Claimed] = []
-        tenants = [t for t in self._core.database.tenants() if t.state == "active"]
+        tenants = self._tenants()
         tidy = self._due_to_tidy()
 
         def look(cell: str) -> None:
@@ -155,6 +167,8 @@ class Engine:
             most = self._outlets[key].concurrency
             if (state.failures or 0) >= verdicts.FAILURES:
                 most = 1  # one to see whether it is back
+            elif key in self._good:
+                most *= AHEAD
             free = min(most - self._flying[key], room)
             if free > 0:
                 caps[key] = free
@@ -174,6 +188,13 @@ class Engine:
             self._alive[cell] = Alive(self._core.database, cell, self._worker)
         self._alive[cell].check()
 
+    def _tenants(self) -> list[Tenant]:
+        at, known = self._known
+        if monotonic() - at > KNOWN:
+            known = [t for t in self._core.database.tenants() if t.state == "active"]
+            self._known = monotonic(), known
+        return known
+
     def _due_to_tidy(self) -> bool:
         now = self._core.clock.now().timestamp()
         if now - self._tidied < TIDY:
@@ -185,11 +206,17 @@ class Engine:
 
     async def _send(self, claimed: Claimed) -> None:
         key = claimed.tenant, claimed.connection
-        outlet, began = self._outlets[key], self._core.clock.now()
+        outlet = self._outlets[key]
+        places = self._places.setdefault(key, asyncio.Semaphore(outlet.concurrency))
         try:
-            tried = await self._try(claimed, outlet, began)
+            async with places:
+                tried = await self._try(claimed, outlet, self._core.clock.now())
         finally:
             self._flying[key] -= 1
+        if tried.verdict.outcome == "ok":
+            self._good.add(key)
+        else:
+            self._good.discard(key)
         self._done.append(self._settled(claimed, tried))
 
     async def _try(self, claimed: Claimed, outlet: Outlet, now: datetime) -> Tried:
@@ -248,7 +275,6 @@ class Engine:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._turned.set()
         if not task.cancelled() and (cause := task.exception()) is not None:
             logger(__name__).error("a send broke", reason=str(cause), exc_info=cause)
 
@@ -263,7 +289,8 @@ class Engine:
             tenants = sorted({each.claimed.tenant for each in own})
             with self._core.database.cell(cell, tenants) as conn:
                 outbox.settle(conn, self._worker, own, self._fared(own, now))
-                settling.tell(conn, self._core.database.tenants(), self._bad(own), now)
+                if bad := self._bad(own):
+                    settling.tell(conn, self._core.database.tenants(), bad, now)
 
     def _fared(self, settled: Sequence[Settled], now: datetime) -> list[Fared]:
         """How each target did; nothing to say of those that do well as before."""

@@ -32,7 +32,7 @@ CREATE TABLE notice (
   kind        text NOT NULL,
   key         text NOT NULL,            -- what it is about; one thread or ticket for all of it
   guid        uuid,
-  content     jsonb NOT NULL,
+  content     json NOT NULL,            -- read as a whole, never searched
   at          timestamptz NOT NULL,
   read_at     timestamptz,
   PRIMARY KEY (tenant, id)
@@ -61,7 +61,7 @@ CREATE TABLE delivery (
   notice      uuid NOT NULL,
   subscription uuid,
   connection  uuid NOT NULL,
-  notification_id text NOT NULL,        -- the name that callers know it by
+  notification_id text,                 -- the name that callers know it by; else its id
   thread      text,                     -- of these one at a time, in their order
   state       text NOT NULL CHECK (state IN
     ('waiting', 'sending', 'delivered', 'dead', 'cancelled')),
@@ -75,9 +75,10 @@ CREATE TABLE delivery (
   last_at     timestamptz,
   settled_at  timestamptz,
   created_at  timestamptz NOT NULL,
-  PRIMARY KEY (tenant, id),
-  UNIQUE (tenant, notification_id)
+  PRIMARY KEY (tenant, id)
 ) WITH (fillfactor = 60);
+CREATE UNIQUE INDEX delivery_name ON delivery (tenant, notification_id)
+  WHERE notification_id IS NOT NULL;
 CREATE INDEX delivery_due ON delivery (tenant, connection, due_at, number)
   WHERE state = 'waiting';
 CREATE INDEX delivery_sending ON delivery (worker) WHERE state = 'sending';
@@ -95,7 +96,7 @@ CREATE TABLE delivery_attempt (
   status      int,
   millis      real NOT NULL,
   reason      text NOT NULL DEFAULT '',
-  calls       jsonb NOT NULL,           -- method, host, status of each; never a secret
+  calls       json NOT NULL,            -- method, host, status of each; never a secret
   PRIMARY KEY (tenant, delivery, number)
 );
 SELECT protect('delivery_attempt');
