@@ -8,16 +8,18 @@ import msgspec
 
 from lily.assets.rules import problems
 from lily.errors import FieldError, Invalid
-from lily.events.observations import AssetGone, AssetSeen, Observation
+from lily.events.lineage import EdgeGone, EdgeSeen
+from lily.events.observations import AssetGone, AssetSeen
+from lily.lineage.rules import problems as edge_problems
 
-KINDS: Mapping[str, type[AssetSeen] | type[AssetGone]] = {
-    "AssetSeen": AssetSeen,
-    "AssetGone": AssetGone,
+Written = AssetSeen | AssetGone | EdgeSeen | EdgeGone
+KINDS: Mapping[str, type[Written]] = {
+    kind.__name__: kind for kind in (AssetSeen, AssetGone, EdgeSeen, EdgeGone)
 }
 _PLACE = re.compile(r"^(.*) - at `\$\.?(.*)`$", re.DOTALL)
 
 
-def read(given: Mapping[str, Any], field: str = "observation") -> Observation:
+def read(given: Mapping[str, Any], field: str = "observation") -> Written:
     """What was written, or Invalid with the field; without a `type` it is an AssetSeen."""
     kind = KINDS.get(str(given.get("type", "AssetSeen")))
     if kind is None:
@@ -32,7 +34,8 @@ def read(given: Mapping[str, Any], field: str = "observation") -> Observation:
         raise Invalid(message, f"{field}.{place}" if place else field) from None
     except (ValueError, TypeError, OverflowError, RecursionError):
         raise Invalid("has text or a number that cannot be stored", field) from None
-    if wrong := problems(seen):
+    wrong = edge_problems(seen) if isinstance(seen, EdgeSeen | EdgeGone) else problems(seen)
+    if wrong:
         raise Invalid([FieldError(f"{field}.{e.field}", e.message) for e in wrong])
     return seen
 

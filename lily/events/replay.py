@@ -7,7 +7,7 @@ import msgspec
 
 from lily.errors import Invalid
 from lily.events.envelope import Envelope, decode
-from lily.events.observations import Nothing, Observation
+from lily.events.observations import AnyObservation, Nothing
 
 
 def readable(raw: str) -> Envelope | None:
@@ -18,7 +18,7 @@ def readable(raw: str) -> Envelope | None:
 
 
 def again(
-    id: UUID, tenant: int, raw: str, source: str, at: datetime, by: str, fix: Observation | None
+    id: UUID, tenant: int, raw: str, source: str, at: datetime, by: str, fix: AnyObservation | None
 ) -> Envelope:
     """The envelope to send for a dead letter; `fix` takes the place of what was in it.
 

@@ -12,7 +12,7 @@ from lily.lineage.labels import turned
 
 Direction = Literal["upstream", "downstream", "both"]
 DEEPEST = 20
-MOST = 100_000  # nodes of one walk; behind it the answer says that it is cut
+MOST = 200_000  # nodes of one walk; behind it the answer says that it is cut
 Columns = Mapping[tuple[UUID, UUID, str], list[Edge]]  # by upstream, downstream and type
 _WAYS = {1: "downstream", 2: "upstream", 3: "both"}
 

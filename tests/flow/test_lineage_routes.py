@@ -120,6 +120,14 @@ def test_a_persons_delete_outlives_sources_until_a_person_restores(mine: Graphs)
     assert mine.names("a") == {"a": 0, "b": 1}
 
 
+def test_a_source_withdraws_what_it_no_longer_sees(mine: Graphs) -> None:
+    mine.state("a", "b", source="dbt")
+    mine.state("a", "b", 200, source="dbt", is_deleted=True)
+    assert mine.names("a") == {"a": 0}
+    body = {"from_asset_id": "a", "to_asset_id": "b", "is_deleted": True}
+    assert mine.ask("POST", json=body).status_code == 422
+
+
 def test_edges_are_deleted_by_their_ends_with_their_columns(mine: Graphs) -> None:
     mine.state("a", "b", columns=[{"from": "x", "to": "y"}])
     mine.state("a", "b", relationship_type="copies")

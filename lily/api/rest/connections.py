@@ -20,6 +20,7 @@ from lily.api.rest.pages import mark, unmark
 from lily.assets import stated
 from lily.assets.hooks import HookFailure, NamedHook, reason_of, run_hooks
 from lily.errors import Invalid, PluginError
+from lily.events.observations import AssetGone, AssetSeen
 from lily.sdk import Cursor
 from lily.store import connections
 from lily.store.connections import Connection
@@ -240,6 +241,8 @@ def test(
     if body.observation is None:
         raise Invalid("is missing; a hook is tried on an observation", "observation")
     seen = stated.read(body.observation)
+    if not isinstance(seen, AssetSeen | AssetGone):
+        raise Invalid("must be AssetSeen or AssetGone; hooks see assets only", "observation.type")
     try:
         hook = _hook(services.core, caller.tenant, found)
     except PluginError as problem:
@@ -268,6 +271,7 @@ def _glance(core: Core, tenant: Tenant, found: Connection) -> TrialOutcome:
     secrets = connections.opened(core.seal.open, tenant.number, found)
     try:
         source = plugins.build("source", found.plugin, plugins.join(found.options, secrets))
+        plugins.reach(source, core.settings.egress_allow)
         read = (each for each in source.read(None) if not isinstance(each, Cursor))
         names = [each.qualified_name for each in islice(read, GLANCE)]
     except Exception as cause:  # noqa: BLE001  whatever a source does, the caller is told

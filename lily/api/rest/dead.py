@@ -16,7 +16,7 @@ from lily.api.rest.pages import mark, unmark
 from lily.assets import stated
 from lily.errors import Invalid
 from lily.events.envelope import Envelope
-from lily.events.observations import Nothing, Observation
+from lily.events.observations import AnyObservation, Nothing
 from lily.events.replay import again, readable
 from lily.log.postgres import append_in
 from lily.store import dead_letters
@@ -184,7 +184,7 @@ def _send(core: Core, unit: Unit, caller: Caller, letters: Sequence[DeadLetter])
     return len(pairs)
 
 
-def _again(unit: Unit, caller: Caller, letter: DeadLetter, fix: Observation | None) -> Envelope:
+def _again(unit: Unit, caller: Caller, letter: DeadLetter, fix: AnyObservation | None) -> Envelope:
     tenant = unit.tenant.number
     return again(letter.id, tenant, letter.raw, letter.source, letter.at, caller.name, fix)
 
