@@ -17,6 +17,7 @@ from lily.wiring import Core, services
 from tests.flow.apply import read
 from tests.flow.corridor import Corridor
 from tests.flow.crawling import waiting
+from tests.flow.lineage import live
 from tests.flow.people import Person, admin
 from tests.serving import serving
 
@@ -70,6 +71,26 @@ def test_an_agent_sends_differences_and_what_is_gone(
     assert agent(boss, config)[1] == "remote: 5 read, 1 sent, 1 gone, 0 rejected\n"
     corridor.run()
     assert read(core, boss.tenant, f"{base}.people#name").deleted_by == "source"
+
+
+def test_an_agent_sends_edges_and_withdraws_them(
+    core: Core, server: Server, boss: Person, corridor: Corridor, tmp_path: Path
+) -> None:
+    url = server.create_database(f"remote_{uuid4().hex[:6]}")
+    with psycopg.connect(url, autocommit=True) as ware:
+        ware.execute("CREATE TABLE people (id int); CREATE VIEW ids AS SELECT id FROM people")
+    config = tmp_path / "agent.toml"
+    options = f'options = {{ url = "{url}", server = "remote" }}'
+    config.write_text(f'[[connections]]\nname = "remote"\nplugin = "postgres"\n{options}\n')
+    assert agent(boss, config)[0] == 0
+    corridor.run()
+    assert {implied for *_, implied in live(core, boss.tenant)} == {False}
+    assert len(live(core, boss.tenant)) == 2  # the view's, and its column's
+    with psycopg.connect(url, autocommit=True) as ware:
+        ware.execute("CREATE OR REPLACE VIEW ids AS SELECT 1 AS id")
+    assert agent(boss, config)[0] == 0
+    corridor.run()
+    assert live(core, boss.tenant) == set()
 
 
 def test_an_agent_whose_source_breaks_says_so_deletes_nothing_and_goes_on(
