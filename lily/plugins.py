@@ -1,5 +1,6 @@
 """Finds plug-ins by name. Listing imports nothing; loading imports one module."""
 
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path as Folder
@@ -8,7 +9,9 @@ from typing import Any, Literal, get_args
 import msgspec
 from pydantic import BaseModel, SecretBytes, SecretStr, ValidationError
 
-from lily.errors import FieldError, Invalid, PluginError
+from lily.errors import FieldError, Invalid, PluginError, Reject
+from lily.notify import egress
+from lily.sdk import Reaches
 
 Kind = Literal["hook", "source", "target", "filter", "webhook", "enforcer", "gateway", "engine"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -103,6 +106,22 @@ def confine(options: BaseModel, folders: Sequence[Folder]) -> None:
         if not any(real.is_relative_to(folder.resolve()) for folder in folders):
             allowed = ", ".join(map(str, folders))
             raise Invalid(f"{path} is not below {allowed}; see LILY_SOURCE_FOLDERS", "options")
+
+
+def reach(source: object, allow: Sequence[str]) -> None:
+    """Refuse a source whose servers are where outgoing calls may not go; says which setting."""
+    if not isinstance(source, Reaches):
+        return
+    networks = egress.networks(allow)
+    for host in source.hosts():
+        try:
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            continue  # reading it will tell
+        try:
+            egress.allowed([str(info[4][0]) for info in found], networks)
+        except Reject as refusal:
+            raise Reject(f"{host} may not be read: {refusal}") from None
 
 
 def _paths(value: object) -> Iterator[Folder]:

@@ -72,6 +72,11 @@ class Postgres:
         self.names = Names(*server_of(options.server, self._info))
         self._place: Place | None = None
 
+    def hosts(self) -> list[str]:
+        """Of the URL; a folder is a socket on this machine."""
+        given = f"{self._info.get('host') or ''},{self._info.get('hostaddr') or ''}"
+        return [host for host in given.split(",") if host and not host.startswith(("/", "@"))]
+
     def within(self, scope: str) -> Self:
         """The same for one database, schema or relation."""
         narrowed = copy(self)
@@ -125,9 +130,7 @@ class Postgres:
     def _capture(self) -> Capture:
         return Capture(self._url, self.names, self.databases)
 
-    def _database(
-        self, database: str, after: tuple[str, str] | None
-    ) -> Iterator[Reading]:
+    def _database(self, database: str, after: tuple[str, str] | None) -> Iterator[Reading]:
         place = self._place or Place(database)
         with self._connected(database) as conn:
             if catalog.is_lilys_own(conn):

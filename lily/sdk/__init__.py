@@ -62,6 +62,14 @@ class Narrows(Protocol):
 
 
 @runtime_checkable
+class Reaches(Protocol):
+    """A source that calls servers; the host checks where they are before it reads."""
+
+    def hosts(self) -> list[str]:
+        """Names or addresses of the servers; none for what is reached without a network."""
+
+
+@runtime_checkable
 class Captures(Protocol):
     """A source whose tool can tell at once what changed, once something is installed there."""
 
@@ -103,6 +111,7 @@ __all__ = [
     "PersonLeft",
     "Queried",
     "Rate",
+    "Reaches",
     "Reading",
     "Refused",
     "Reject",

@@ -298,6 +298,7 @@ def build(core: Core, tenant: Tenant, connection: Connection) -> tuple[Source, f
     checked = plugins.check("source", connection.plugin, options)
     plugins.confine(checked, source_folders(core.settings, tenant))
     source: Source = plugins.build("source", connection.plugin, options)
+    plugins.reach(source, core.settings.egress_allow)
     return source, getattr(checked, "rate_limit", None)
 
 

@@ -11,6 +11,7 @@ from lily import plugins
 from lily.assets.model import Asset
 from lily.sdk import Source
 from lily.sdk.testing import SourceContract
+from lily.settings import Settings, load
 from lily.store import history, views
 from lily.store.embedded import Server
 from lily.types import Tenant
@@ -291,14 +292,19 @@ def test_lilys_own_database_is_refused(core: Core, system: Core, tenant: Tenant,
     assert run.state == "failed" and "Lily's own" in run.error
 
 
-def test_an_address_that_does_not_answer_is_tried_again_and_hides_the_password(
-    core: Core, system: Core, tenant: Tenant
+def test_a_server_inside_is_read_only_where_allowed_and_the_password_stays_hidden(
+    core: Core, system: Core, tenant: Tenant, settings: Settings
 ) -> None:
     url = "postgresql://me:swordfish-7@127.0.0.1:1/x"
     connection = connect(core, tenant, "away", "postgres", url=url)
-    run = crawled(core, system, tenant, connection)
-    assert (run.state, run.attempt) == ("queued", 1)
-    assert "cannot be read" in run.error and "swordfish" not in run.error
+    refused = crawled(core, system, tenant, connection)
+    assert refused.state == "failed" and "LILY_EGRESS_ALLOW" in refused.error
+    allowed = load(home=settings.home, database=settings.database, egress_allow=["127.0.0.0/8"])
+    run = crawled(
+        core, Core(allowed, system.clock, system.seal, system.database), tenant, connection
+    )
+    assert (run.state, run.attempt) == ("queued", 1)  # it does not answer, and is tried again
+    assert "cannot be read" in run.error and "swordfish" not in refused.error + run.error
 
 
 def _plain(page: list[Any]) -> list[dict[str, Any]]:
