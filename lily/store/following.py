@@ -58,11 +58,11 @@ class Connections(msgspec.Struct, frozen=True):
 
     def echoes(self, fact: Fact, connection: UUID) -> bool:
         """Whether a change came from the tool that it would be told to."""
-        source = str((fact.after or {}).get("source") or "")
-        return fact.kind.startswith("Incident") and (
-            source == str(connection)
-            or (source in self.all and self.all[source] == self.plugins.get(connection))
-        )
+        after = fact.after or {}
+        origin = str(after.get("via") or after.get("source") or "")
+        plugin = self.plugins.get(connection)
+        same_tool = plugin is not None and plugin in (origin, self.all.get(origin))
+        return fact.kind.startswith("Incident") and (origin == str(connection) or same_tool)
 
 
 class Notifier:

@@ -235,8 +235,11 @@ def _state(unit: Unit, incident: Incident, signal: SignalSeen) -> str | None:
 
 
 def _moved(unit: Unit, incident: Incident, signal: SignalSeen, who: Who) -> None:
-    """A signal that names an incident by Lily's id: a click, a ticket."""
-    if signal.state is not None and signal.state in COURSE[incident.state]:
+    """A signal that names an incident by Lily's id: a click, a ticket.
+
+    A comment on a move that changes nothing is not told: it may be the echo of our own doing.
+    """
+    if signal.state is not None:
         incidents.move(
             unit, incident.id, signal.state, who.by, who.via, signal.comment,
             at=who.at, cause=who.cause, traceparent=who.traceparent,

@@ -32,9 +32,11 @@ class Heard:
     def __init__(self, run: str) -> None:
         self.at: dict[str, float] = {}
         self._name = re.compile(rf"{run}-\d+".encode())
+        self._open: set[asyncio.StreamWriter] = set()
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """As little of HTTP as a sender of webhooks needs."""
+        self._open.add(writer)
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
@@ -45,6 +47,14 @@ class Heard:
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
+            self._open.discard(writer)
+
+    async def leave(self) -> None:
+        """Close what senders keep open, and let each handler see it."""
+        for writer in list(self._open):
+            writer.close()
+        while self._open:
+            await asyncio.sleep(0.01)
 
 
 def measure(where: Place, rate: float, seconds: float) -> Report:
@@ -177,3 +187,4 @@ async def _receiver(heard: Heard) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     finally:
         server.close()
+        await heard.leave()
