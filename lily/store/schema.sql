@@ -538,6 +538,29 @@ CREATE FUNCTION lily.sees_everything() RETURNS boolean
 
 ALTER FUNCTION lily.sees_everything() OWNER TO lily_owner;
 
+CREATE FUNCTION lily.take_stock() RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'lily', 'pg_temp'
+    AS $$
+DECLARE
+  grown regclass;
+  counted int := 0;
+BEGIN
+  FOR grown IN
+    SELECT c.oid FROM pg_class c
+     WHERE c.relnamespace = 'lily'::regnamespace AND c.relkind = 'r'
+       AND (c.relname IN ('edge', 'propagated', 'block') OR c.relname LIKE 'asset\_%')
+       AND pg_relation_size(c.oid) / current_setting('block_size')::int
+           > 2 * greatest(c.relpages, 4)
+  LOOP
+    EXECUTE format('ANALYZE %s', grown);
+    counted := counted + 1;
+  END LOOP;
+  RETURN counted;
+END $$;
+
+ALTER FUNCTION lily.take_stock() OWNER TO lily_owner;
+
 CREATE FUNCTION lily.tenant() RETURNS integer
     LANGUAGE sql STABLE
     AS $$ SELECT current_setting('lily.tenant')::int $$;
@@ -1212,7 +1235,7 @@ CREATE TABLE lily.delivery (
     notice uuid NOT NULL,
     subscription uuid,
     connection uuid NOT NULL,
-    notification_id text NOT NULL,
+    notification_id text,
     thread text,
     state text NOT NULL,
     attempts integer DEFAULT 0 NOT NULL,
@@ -1242,7 +1265,7 @@ CREATE TABLE lily.delivery_attempt (
     status integer,
     millis real NOT NULL,
     reason text DEFAULT ''::text NOT NULL,
-    calls jsonb NOT NULL
+    calls json NOT NULL
 );
 
 ALTER TABLE ONLY lily.delivery_attempt FORCE ROW LEVEL SECURITY;
@@ -2291,9 +2314,6 @@ ALTER TABLE ONLY lily.delivery_attempt
 ALTER TABLE ONLY lily.delivery
     ADD CONSTRAINT delivery_pkey PRIMARY KEY (tenant, id);
 
-ALTER TABLE ONLY lily.delivery
-    ADD CONSTRAINT delivery_tenant_notification_id_key UNIQUE (tenant, notification_id);
-
 ALTER TABLE ONLY lily.edge_claim
     ADD CONSTRAINT edge_claim_pkey PRIMARY KEY (tenant, edge, source);
 
@@ -2584,6 +2604,8 @@ CREATE INDEX dead_letter_state ON lily.dead_letter USING btree (tenant, state, a
 
 CREATE INDEX delivery_due ON lily.delivery USING btree (tenant, connection, due_at, number) WHERE (state = 'waiting'::text);
 
+CREATE UNIQUE INDEX delivery_name ON lily.delivery USING btree (tenant, notification_id) WHERE (notification_id IS NOT NULL);
+
 CREATE INDEX delivery_page ON lily.delivery USING btree (tenant, number);
 
 CREATE INDEX delivery_sending ON lily.delivery USING btree (worker) WHERE (state = 'sending'::text);
@@ -2613,6 +2635,8 @@ CREATE INDEX identity_provider_issuer ON lily.identity_provider USING btree (iss
 CREATE INDEX incident_asset ON lily.incident USING btree (tenant, guid) WHERE (guid IS NOT NULL);
 
 CREATE INDEX incident_external_incident ON lily.incident_external USING btree (tenant, incident);
+
+CREATE INDEX incident_live ON lily.incident USING btree (tenant, guid) WHERE (state = ANY (ARRAY['open'::text, 'acknowledged'::text]));
 
 CREATE INDEX incident_page ON lily.incident USING btree (tenant, number);
 
@@ -3319,6 +3343,9 @@ REVOKE ALL ON FUNCTION lily.search_condition(wanted tsquery, since timestamp wit
 REVOKE ALL ON FUNCTION lily.search_estimate(condition text, wanted tsquery, since timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION lily.search_section(condition text, its_lane text, wanted tsquery, since timestamp with time zone, beyond uuid, page integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION lily.take_stock() FROM PUBLIC;
+GRANT ALL ON FUNCTION lily.take_stock() TO lily_system;
 
 REVOKE ALL ON FUNCTION lily.webhook_claims(its_plugin text, its_account text) FROM PUBLIC;
 GRANT ALL ON FUNCTION lily.webhook_claims(its_plugin text, its_account text) TO lily_app;
