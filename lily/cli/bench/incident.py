@@ -21,7 +21,7 @@ from lily.store import raw
 
 TABLES = 200
 PATIENCE = 30.0
-POLL = 0.01
+POLL = 0.05  # more often would be a load of its own
 RAW_ASSETS = 20_000
 SECRET = "a secret of the bench"
 
