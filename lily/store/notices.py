@@ -53,8 +53,9 @@ DOWNSTREAM = """
 WITH RECURSIVE down(guid, depth) AS (
   SELECT %(root)s::uuid, 0
   UNION
-  SELECT e.downstream, d.depth + 1 FROM down d JOIN live_edge e
-      ON e.tenant = %(tenant)s AND e.upstream = d.guid
+  SELECT e.downstream, d.depth + 1 FROM down d
+   CROSS JOIN LATERAL (SELECT l.downstream FROM live_edge l
+     WHERE l.tenant = %(tenant)s AND l.upstream = d.guid OFFSET 0) e
    WHERE d.depth < %(depth)s)
 SELECT DISTINCT guid FROM down WHERE depth > 0 LIMIT %(most)s
 """

@@ -39,8 +39,9 @@ WITH RECURSIVE above (start, guid) AS (
   SELECT g, g FROM unnest(%(guids)s::uuid[]) g
   UNION
   SELECT a.start, e.upstream FROM above a
-    JOIN live_edge e ON e.tenant = %(tenant)s AND e.downstream = a.guid
-     AND e.type <> ALL(%(still)s) AND NOT e.masking
+   CROSS JOIN LATERAL (SELECT l.upstream FROM live_edge l
+     WHERE l.tenant = %(tenant)s AND l.downstream = a.guid
+       AND l.type <> ALL(%(still)s) AND NOT l.masking OFFSET 0) e
 )
 SELECT a.start, array_agg(DISTINCT t)
   FROM above a JOIN asset s ON s.tenant = %(tenant)s AND s.guid = a.guid,

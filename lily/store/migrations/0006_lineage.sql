@@ -89,7 +89,9 @@ CREATE INDEX run_recent ON run (tenant, updated_at DESC, id);
 SELECT protect('run');
 
 -- The graph: edges that hold between assets that are there, and the table edges which column
--- edges imply. An implied edge has the id that it would have if somebody said it.
+-- edges imply. An implied edge has the id that it would have if somebody said it. Whoever walks it
+-- asks for one node at a time, LATERAL (SELECT … WHERE upstream = … OFFSET 0): a join with the view
+-- would work out the whole graph first.
 CREATE VIEW live_edge WITH (security_invoker = true) AS
   SELECT e.tenant, e.id, e.upstream, e.downstream, e.type, e.transformation, e.masking,
          false AS implied
