@@ -196,6 +196,12 @@ TENANT_WAITING = Gauge(
     ["tenant", "lane"],
     multiprocess_mode="mostrecent",
 )
+LAKE_LAG_SECONDS = Gauge(
+    "lily_lake_lag_seconds",
+    "How long the oldest of what the lake's tables lack has been in the store.",
+    ["cell", "table"],
+    multiprocess_mode="mostrecent",
+)
 HTTP_SECONDS = Histogram(
     "lily_http_request_seconds",
     "Requests by route template.",

@@ -12,9 +12,9 @@ import zstandard
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from lily.assets import files
-from lily.assets.formats import Kind, Packing
 from lily.errors import TooLarge, Unavailable, Unreadable
+from lily.formats import files
+from lily.formats.columns import Kind, Packing
 from lily.store.spool import Cutter, Folder, sync_folder
 
 BLOCK = 1 << 20

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lily.assets.formats import SUFFIXES, kind_of
 from lily.cli.client import Client, refusal
 from lily.cli.failures import FAILED, USAGE, Failure
 from lily.errors import Invalid
+from lily.formats.columns import SUFFIXES, kind_of
 
 ROUTE = "/api/v1/metadata/bulk"
 POLL = 0.25

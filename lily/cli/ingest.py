@@ -12,11 +12,11 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from lily.assets.records import Record, read
 from lily.cli import bulk, options, show
 from lily.cli.asset import ROUTE
 from lily.cli.client import Client, connect, sentence
 from lily.cli.failures import USAGE, Failure, from_status
+from lily.formats.records import Record, read
 
 LIST_LIMIT = 1000
 BYTE_LIMIT = 4_000_000

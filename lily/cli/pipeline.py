@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lily.wiring import Core
 
-Stage = Literal["ingest", "propagate", "bulk", "bulk-work"]
+Stage = Literal["ingest", "propagate", "lake", "bulk", "bulk-work"]
 NICENESS = 19
 POLL = 0.5
 PATIENCE = 20.0
@@ -26,8 +26,8 @@ def pipeline(
         Stage,
         typer.Option(
             help="`ingest` applies the log, and propagates where nobody else does; `propagate` does"
-            " only that; `bulk` waits for files and starts Spark for them; `bulk-work` loads the"
-            " files that wait and ends."
+            " only that; `lake` archives, which `ingest` does otherwise; `bulk` waits for files and"
+            " starts Spark for them; `bulk-work` loads the files that wait and ends."
         ),
     ] = "ingest",
     home: options.Home = None,
@@ -49,6 +49,10 @@ def pipeline(
             from lily.pipeline import propagate
 
             propagate.run(core, stop)
+        elif stage == "lake":
+            from lily.pipeline import lake
+
+            lake.run(core, stop)
         elif stage == "bulk":
             os.nice(NICENESS)
             attend(core, stop, settings.home)

@@ -5,14 +5,21 @@ import gzip
 import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, cast
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
+from lily.errors import LilyError
 from lily.sdk import AssetGone, AssetSeen, Cursor, Observation, Reject, Retry
+from lily.sdk.files import documents
 
-SUFFIXES = (".ndjson", ".jsonl", ".json", ".csv")
+WHOLE: dict[str, Literal["xlsx", "xml", "parquet"]] = {
+    ".xlsx": "xlsx",
+    ".xml": "xml",
+    ".parquet": "parquet",
+}
+SUFFIXES = (".ndjson", ".jsonl", ".json", ".csv", *WHOLE)
 LISTS = ("tags", "business_terms")
 LINE_LIMIT = 10_000_000
 OWN = frozenset(AssetSeen.__struct_fields__) - {"suggestions"}
@@ -24,7 +31,10 @@ IGNORED = frozenset(
 
 
 class Files:
-    """Reads a folder of NDJSON, JSON and CSV files, gzipped or not; what leaves them is gone."""
+    """Reads a folder of NDJSON, JSON, CSV, XLSX, XML and Parquet files; what leaves them is gone.
+
+    All but the last three may be gzipped.
+    """
 
     class Options(BaseModel):
         model_config = ConfigDict(extra="forbid")
@@ -44,7 +54,7 @@ class Files:
             try:
                 for row in rows(path):
                     yield stated(row)
-            except (ValueError, TypeError, OSError, EOFError, csv.Error) as cause:
+            except (ValueError, TypeError, OSError, EOFError, csv.Error, LilyError) as cause:
                 # Somebody may still be writing it; nothing is concluded from half a file.
                 raise Retry(f"{path.name} cannot be read: {cause}") from cause
             yield Cursor(path.name)
@@ -61,6 +71,9 @@ class Files:
 
 def rows(path: Path) -> Iterator[Mapping[str, Any]]:
     """The documents of a file, one after the other."""
+    if path.suffix.lower() in WHOLE:
+        yield from documents(WHOLE[path.suffix.lower()], path)
+        return
     with _opened(path) as file:
         match _suffix(path):
             case ".csv":
@@ -118,7 +131,10 @@ def _nested(row: Mapping[str | None, Any]) -> dict[str, Any]:
 
 
 def _suffix(path: Path) -> str:
-    return Path(path.stem).suffix.lower() if path.suffix == ".gz" else path.suffix.lower()
+    if path.suffix != ".gz":
+        return path.suffix.lower()
+    inner = Path(path.stem).suffix.lower()
+    return "" if inner in WHOLE else inner
 
 
 def _opened(path: Path) -> IO[bytes]:

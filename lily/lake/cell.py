@@ -91,6 +91,26 @@ def append(table: Table, rows: Rows, position: Position) -> None:
     table.append(arrow(table, rows), snapshot_properties=marked(position))
 
 
+def append_once(table: Table, rows: Rows, mark: str, number: int) -> None:
+    """Add the rows of numbered piece after piece, saying in the same commit which piece it is."""
+    if mark_of(table, mark) >= number:
+        return
+    with table.transaction() as transaction:
+        transaction.set_properties({mark: str(number)})
+        transaction.append(arrow(table, rows), snapshot_properties=marked(position_of(table)))
+
+
+def mark_of(table: Table, mark: str) -> int:
+    """The last piece under this mark that is in the table; 0 if there is none."""
+    return int(table.properties.get(mark, "0"))
+
+
+def forget_mark(table: Table, mark: str) -> None:
+    if mark in table.properties:
+        with table.transaction() as transaction:
+            transaction.remove_properties(mark)
+
+
 def written(table: Table, rows: Rows) -> list[DataFile]:
     """Files with these rows that belong to no snapshot yet."""
     return list(_dataframe_to_data_files(table.metadata, arrow(table, rows), table.io))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lily import wiring
 from lily.errors import Fenced
 from lily.store import archive, edge_slices, past, positions, slices
+from lily.telemetry import LAKE_LAG_SECONDS
 from lily.types import LANES
 from lily.wiring import Core
 
@@ -60,6 +61,7 @@ class CellArchive:
                 self._refresh(tenants, heads, latest)
             with self._core.database.cell(self._cell) as conn:
                 archive.mark_archived(conn, self._reached.get("observations", {}))
+            self._tell(tenants)
         except BaseException:
             self._reached.clear()  # ask the tables again how far they go
             raise
@@ -72,6 +74,23 @@ class CellArchive:
         done = upkeep(self.lake, self._core.clock.now(), rules)
         self._reached.clear()
         return done
+
+    def _tell(self, tenants: list[int]) -> None:
+        """How far each table is behind, for /metrics."""
+        with self._core.database.cell(self._cell, tenants) as conn:
+            heads = archive.heads(conn, tenants)
+            for name, reached in self._reached.items():
+                if name == "observations":
+                    seconds = max(archive.log_lag(conn).values(), default=0.0)
+                else:
+                    behind = {
+                        tenant: at
+                        for tenant, head in heads.items()
+                        if (at := reached.get(str(tenant), 0)) < head
+                    }
+                    waits = [archive.waits_since(conn, *each) for each in behind.items()]
+                    seconds = max(waits, default=0.0)
+                LAKE_LAG_SECONDS.labels(self._cell, name).set(seconds)
 
     def _tenants(self) -> list[int]:
         return [each.number for each in self._core.database.tenants() if each.cell == self._cell]

@@ -20,8 +20,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lily import wiring
-from lily.assets.formats import Format
 from lily.errors import LilyError
+from lily.formats.columns import Format
+from lily.pipeline import bulk_archive
 from lily.pipeline.hooks import HookCache, load_hooks
 from lily.pipeline.parts import Origin, chunks, convert
 from lily.pipeline.session import session
@@ -66,16 +67,20 @@ def work(core: Core, stop: Event, idle: float = IDLE) -> None:
     spark.conf.set("spark.sql.files.openCostInBytes", str(PART))
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1")
     quiet = 0.0
+    loaded: list[Path] = []  # their lines are archived when no job waits
     try:
-        sweep(chosen.home / "spool", board.needed)
+        sweep(chosen.home / "spool", board.needed, loaded.append)
         while not stop.is_set() and quiet < idle:
             job = board.claim()
-            if job is None:
+            if job is not None:
+                quiet = 0.0
+                run = Run(core, board, spark, job, runner, str(settings), stop)
+                loaded += run.run()
+            elif loaded:
+                bulk_archive.keep_left_over(core, loaded.pop(0))
+            else:
                 quiet = 0.0 if board.waiting() else quiet + POLL
                 stop.wait(POLL)
-                continue
-            quiet = 0.0
-            Run(core, board, spark, job, runner, str(settings), stop).run()
     finally:
         spark.stop()
 
@@ -111,7 +116,8 @@ class Run:
         self._folder = Folder(core.settings.home / "spool", job.id)
         self._lost = Event()
 
-    def run(self) -> None:
+    def run(self) -> list[Path]:
+        """The folder with its lines, if all of them are loaded."""
         job, cell = self._job, self._tenant.cell
         logger(__name__).info("bulk job begins", job=str(job.id), format=job.format)
         with self._beating():
@@ -121,10 +127,12 @@ class Run:
                     self._board.stage(cell, job, lane)
                     self._lane(lane)
                 rejected = self._board.counts(cell, job).rejected
+                bulk_archive.promise(self._folder, self._origin())
                 self._board.finish(cell, job, "partial" if rejected else "succeeded")
-                self._folder.remove()
+                return [self._folder.path]
             except Exception as cause:  # noqa: BLE001  a job must say what happened to it
                 self._failed(cause)
+        return []
 
     def _prepare(self) -> None:
         """Parts on disk, and places in the lanes for all lines."""
@@ -142,11 +150,7 @@ class Run:
         if not any(parts_of(self._folder.parts)):
             return
         job = self._job
-        origin = Origin(
-            self._tenant, job.id, job.by, job.traceparent, job.accepted_at, job.core_offset,
-            job.fields_offset,
-        )  # fmt: skip
-        task = Task(self._settings, self._runner, lane, origin)
+        task = Task(self._settings, self._runner, lane, self._origin())
         parts = self._spark.read.format("binaryFile").load(str(self._folder.parts))
         done = parts.select(*self._columns()).mapInArrow(_executor(task), SCHEMA).collect()
         logger(__name__).info(
@@ -157,6 +161,13 @@ class Run:
             seconds=round(sum(row.seconds for row in done), 1),
             waited=round(sum(row.waited for row in done), 1),
         )
+
+    def _origin(self) -> Origin:
+        job = self._job
+        return Origin(
+            self._tenant, job.id, job.by, job.traceparent, job.accepted_at, job.core_offset,
+            job.fields_offset,
+        )  # fmt: skip
 
     def _columns(self) -> tuple[str, ...]:
         """Of a file that executors can open, the JVM only has to say where it is."""

@@ -14,6 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lily.errors import Unavailable
 from lily.pipeline.archive import CellArchive
+from lily.pipeline.session import check, fresh_checkpoint, session
+from lily.store.presence import alive, presence
 from lily.telemetry import LOOP_FAILURES, logger
 from lily.wiring import Core
 
@@ -21,6 +23,8 @@ EVERY = "30 seconds"
 BUDGET = 20.0  # seconds a tick, half of them at rest: the ingest job lives in the same process
 UPKEEP_EVERY = 3600.0
 FIRST_UPKEEP = 600.0
+BEAT = 0.5
+LIMIT = 3.0  # its commits are all or nothing, so it may be cut off
 
 
 def start(spark: SparkSession, stage: "LakeStage", checkpoint: Path) -> StreamingQuery:
@@ -34,17 +38,42 @@ def start(spark: SparkSession, stage: "LakeStage", checkpoint: Path) -> Streamin
     )
 
 
-class LakeStage:
-    """Archives all cells. A lake that fails is tried again with the next tick."""
+def run(core: Core, stop: Event) -> None:
+    """The stage as an application of its own; that of the ingest application then rests."""
+    home, chosen = core.settings.home, core.settings
+    with presence(core, "lake") as me:
+        me.say(state="starting")
+        spark = session(chosen.spark, chosen.spark_memory, home / "spark", "lily-lake")
+        stage = LakeStage(core, stop, guest=False)
+        try:
+            query = start(spark, stage, fresh_checkpoint(home / "checkpoints" / "lake-alone"))
+            me.say(state="active")
+            while not stop.wait(BEAT):
+                check(query)
+            stage.finish(LIMIT)
+        finally:
+            stage.close()
+            spark.stop()
 
-    def __init__(self, core: Core, stop: Event) -> None:
+
+class LakeStage:
+    """Archives all cells. A lake that fails is tried again with the next tick.
+
+    As a guest of the ingest application it leaves the work to one that runs for itself.
+    """
+
+    def __init__(self, core: Core, stop: Event, guest: bool = True) -> None:
         self._core = core
         self._stop = stop
         self._cells: dict[str, CellArchive] = {}
         self._upkeep_at = monotonic() + FIRST_UPKEEP
+        self._yielded = False
+        self._guest = guest
         self.busy = Lock()
 
     def tick(self, _: DataFrame, __: int) -> None:
+        if self._yields():
+            return
         with self.busy:
             began = monotonic()
             self._safely(lambda: self._archive_all(began + BUDGET))
@@ -52,6 +81,21 @@ class LakeStage:
                 self._upkeep_at = monotonic() + UPKEEP_EVERY
                 for each in self._cells.values():
                     self._safely(each.upkeep)
+
+    def _yields(self) -> bool:
+        """Every other tick goes to files that are being loaded: they are waited for."""
+        if not self._guest:
+            return False
+        try:
+            if alive(self._core.database, "lake"):
+                return True
+            loading = any(
+                each.detail.get("state") == "active" for each in alive(self._core.database, "bulk")
+            )
+        except Unavailable:
+            return True
+        self._yielded = loading and not self._yielded
+        return self._yielded
 
     def finish(self, seconds: float) -> None:
         """Let a commit under way end, and begin no other."""

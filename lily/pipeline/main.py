@@ -29,7 +29,6 @@ WARM_SECONDS = 0.25
 WARM_IN_A_ROW = 4
 WARM_LIMIT = 20.0
 BATCH_LIMIT = 25.0
-LAKE_LIMIT = 3.0  # its commits are all or nothing, so it may be cut off
 LAG_EVERY = 4  # beats
 
 
@@ -86,7 +85,7 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
         _follow(queries, job, core, stop, me)
         _finish(query, job)
         propagation.finish()
-        stage.finish(LAKE_LIMIT)
+        stage.finish(lake.LIMIT)
     finally:
         stage.close()
         propagation.close()

@@ -8,8 +8,6 @@ import msgspec
 
 from lily.assets.change import Message
 from lily.assets.documents import statement
-from lily.assets.files import records
-from lily.assets.formats import Format
 from lily.assets.hooks import HookFailure, NamedHook, run_hooks
 from lily.assets.names import canonical, invented
 from lily.assets.quick import plain
@@ -17,6 +15,8 @@ from lily.assets.rules import problems
 from lily.clock import micros
 from lily.errors import Forbidden, Invalid
 from lily.events.lanes import lane_of
+from lily.formats.columns import Format
+from lily.formats.files import records
 from lily.store.bulk import CHUNK, Chunk
 from lily.store.jobs import Refused
 from lily.store.spool import Cutter, Folder, Part
@@ -131,15 +131,21 @@ def lane_in(raw: bytes) -> Lane:
         return "core"
     if raw.startswith(_FIRST) and b"\\" not in raw and raw.count(_NAME) == 1:
         # The name comes first, once, and plainly: no need to read the rest.
-        return "fields" if b"#" in raw[len(_FIRST) : raw.index(b'"', len(_FIRST))] else "core"
+        name, end, _ = raw[len(_FIRST) :].partition(b'"')
+        return "fields" if end and b"#" in name else "core"
+    return named_in(raw)[0]
+
+
+def named_in(raw: bytes) -> tuple[Lane, str]:
+    """The lane of a line, and what it is about; nothing if it cannot be read."""
     try:
         named = _named(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return "core"
+        return "core", ""
     name = named.qualified_name if named.qualified_name is not None else named.asset_id
     if name is None:
         name = invented(named.data_source, named.asset_type, named.asset_name or "")
-    return lane_of(name)
+    return lane_of(name), name
 
 
 class Reader:

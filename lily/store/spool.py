@@ -44,6 +44,15 @@ class Folder:
     def upload(self) -> Path:
         return self.path / UPLOAD
 
+    @property
+    def origin(self) -> Path:
+        """There when all lines are stored and wait to be archived: where they came from."""
+        return self.path / "origin.json"
+
+    @classmethod
+    def at(cls, path: Path) -> "Folder":
+        return cls(path.parent, UUID(path.name))
+
     def create(self) -> None:
         self.path.mkdir(parents=True)
 
@@ -63,12 +72,14 @@ class Folder:
         return fresh
 
 
-def sweep(spool: Path, needed: Callable[[], set[str]]) -> None:
-    """Remove what belongs to no job that could still use it."""
+def sweep(spool: Path, needed: Callable[[], set[str]], archive: Callable[[Path], None]) -> None:
+    """Remove what belongs to no job that could still use it, once it is archived."""
     found = list(spool.glob("*"))  # first: a folder is made after its job
     kept = needed()
     for path in found:
-        if path.name not in kept:
+        if path.name not in kept and (path / "origin.json").exists():
+            archive(path)
+        elif path.name not in kept:
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.sax.saxutils import escape
 
+import msgspec
 import openpyxl
 import pyarrow as pa
 import pyarrow.parquet
@@ -16,8 +17,12 @@ import pytest
 import zstandard
 
 from lily.cli.bench import estate
+from lily.lake import read
+from lily.lake.tables import OBSERVATIONS
+from lily.pipeline.archive import CellArchive
 from lily.store import feed
 from lily.store.embedded import Server
+from lily.wiring import core as build_core
 from tests.flow.bulk import (
     PATH,
     Bulk,
@@ -149,7 +154,7 @@ def assert_same(lily: Bulk, bodies: dict[str, bytes], count: int) -> None:
         }, (name, done)  # fmt: skip
         states[name] = state_of(lily.core, people[name].tenant)
         facts[name] = facts_of(lily.core, people[name].tenant)
-        assert not list((lily.settings.home / "spool").glob(f"{job}*"))
+        _until(lambda job=job: not list((lily.settings.home / "spool").glob(f"{job}*")))
     assert sum(number for _, number, _ in states["a.ndjson"]) == count
     assert len(set(map(repr, states.values()))) == 1, states
     assert len(set(map(repr, facts.values()))) == 1, facts
@@ -212,6 +217,37 @@ def test_the_same_file_twice_changes_nothing(lily: Bulk) -> None:
     again = loaded(who, body)
     assert again["counts"]["unchanged"] == COUNT and again["counts"]["created"] == 0
     assert (state_of(lily.core, who.tenant), facts_of(lily.core, who.tenant)) == before
+
+
+def test_lines_and_assets_of_a_file_are_in_the_lake_once(lily: Bulk) -> None:
+    who = lily.person()
+    found = documents()
+    lines = ndjson(found) + b"{nonsense\n"
+    lily.running()
+    job = loaded(who, lines)["job_id"]
+    _until(lambda: not list((lily.settings.home / "spool").glob(f"{job}*")))
+    system = build_core(lily.settings, "lily_system")
+    archive = CellArchive(system, "home")
+    archive.catch_up(latest=True)
+    number = who.tenant.number
+    rows = read.query(archive.lake, 'SELECT lane, "offset", key, value FROM observations', number)
+    said = {key: msgspec.json.decode(value) for _, _, key, value in rows.rows}
+    assert len(rows.rows) == len(said) == COUNT + 1
+    assert len({(lane, offset) for lane, offset, _, _ in rows.rows}) == COUNT + 1
+    assert (said[""]["line"], said[""]["text"]) == (COUNT + 1, "{nonsense")
+    assert all(said[each["qualified_name"]]["document"] == each for each in found)
+    copies = read.query(
+        archive.lake, f"SELECT {', '.join(COPIED[:-1])}, position FROM assets", number
+    )
+    with lily.core.database.unit(who.tenant) as unit:
+        assets = f"SELECT {', '.join(COPIED)} FROM asset WHERE tenant = %s"
+        assert sorted(copies.rows) == sorted(unit.conn.execute(assets, [number]).fetchall())
+    assert archive.lake.table(OBSERVATIONS).properties.get(f"lily.bulk.{job}") is None
+    archive.close()
+    system.close()
+
+
+COPIED = ("qualified_name", "asset_type", "version", "description", "tags", "lane", "feed_position")
 
 
 def test_a_later_line_of_the_same_asset_wins(lily: Bulk) -> None:

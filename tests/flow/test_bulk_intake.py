@@ -14,10 +14,10 @@ from uuid import uuid4
 import openpyxl
 import pytest
 
-from lily.assets.formats import TEMPLATE
 from lily.cli.bulk import files_in, send_files, told
 from lily.cli.client import Client as CliClient
 from lily.cli.failures import Failure
+from lily.formats.columns import TEMPLATE
 from lily.store.embedded import Server
 from lily.store.spool import Cutter, Folder, parts_of
 from tests.flow.bulk import PATH, Bulk, bulk_lily, send, status

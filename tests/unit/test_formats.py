@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from lily.assets.files import check, records
-from lily.assets.formats import COLUMNS, EXAMPLES, TEMPLATE, Format, checked, kind_of
-from lily.assets.records import Record
 from lily.errors import Invalid, LilyError, Unreadable
+from lily.formats.columns import COLUMNS, EXAMPLES, TEMPLATE, Format, checked, kind_of
+from lily.formats.files import check, records
+from lily.formats.records import Record
 
 
 def written(folder: Path, content: bytes | str) -> Path:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lily.assets import records
-from lily.assets.records import read
+from lily.formats import records
+from lily.formats.records import read
 
 
 def values(text: str) -> list[object]:

@@ -5,6 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import openpyxl
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from lily import plugins
@@ -127,6 +130,28 @@ def test_files_of_all_kinds_state_the_same(tmp_path: Path) -> None:
     assert found["s.v"].description == "two\nlines"
     assert found["own"] == AssetGone(qualified_name="own", asset_id="own")
     assert set(found) == {"s.t", "s.u", "s.v", "own"}
+
+
+def test_files_of_bulk_formats_are_read_as_a_bulk_load_reads_them(tmp_path: Path) -> None:
+    header = ["qualified_name", "asset_type", "tags", "metadata.rows"]
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    book.active.append(header)
+    book.active.append(["s.x", "table", "a; b", 7])
+    book.save(tmp_path / "1.xlsx")
+    (tmp_path / "2.xml").write_text(
+        "<assets><asset><qualified_name>s.y</qualified_name><asset_type>table</asset_type>"
+        "<tags><item>a</item><item>b</item></tags>"
+        '<metadata><entry key="rows">7</entry></metadata></asset></assets>'
+    )
+    columns = {header[0]: ["s.z"], header[1]: ["table"], header[2]: [["a", "b"]], header[3]: [7]}
+    pyarrow.parquet.write_table(pa.table(columns), tmp_path / "3.parquet")
+    found = read(build("files", path=str(tmp_path)))
+    want: dict[str, Any] = {"asset_type": "table", "tags": ["a", "b"], "metadata": {"rows": 7}}
+    assert found == {n: AssetSeen(qualified_name=n, **want) for n in ("s.x", "s.y", "s.z")}
+    (tmp_path / "4.xml").write_text("<assets><asset><qualified_name>s.w</qualified_name>")
+    with pytest.raises(Retry, match=r"4\.xml"):
+        read(build("files", path=str(tmp_path)))
 
 
 def test_a_broken_file_ends_the_reading_so_that_nothing_is_concluded(tmp_path: Path) -> None:

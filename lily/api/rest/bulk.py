@@ -23,9 +23,9 @@ from lily.api.limits import BULK_PATH
 from lily.api.rest.bulk_operations import UPLOAD
 from lily.api.rest.pages import mark, unmark
 from lily.api.upload import Upload
-from lily.assets import formats
-from lily.assets.sheets import SHEET
 from lily.errors import LilyError, NotFound
+from lily.formats import columns as formats
+from lily.formats.sheets import SHEET
 from lily.store import jobs
 from lily.store.jobs import Counts, Job, Refused, State
 from lily.store.spool import Folder
