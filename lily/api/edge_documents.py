@@ -6,10 +6,12 @@ from typing import Any
 
 import msgspec
 
+from lily.assets.change import HOLDER
 from lily.assets.documents import FUTURE, moment, own_tenant
 from lily.assets.names import canonical
 from lily.errors import FieldError, Invalid
 from lily.events.lineage import EdgeGone, EdgeSeen
+from lily.lineage.edges import JOB, PERSON
 from lily.lineage.labels import CONTAINS, DEFAULT
 from lily.lineage.rules import problems
 from lily.types import Tenant
@@ -96,7 +98,8 @@ def read(document: object, tenant: Tenant, now: datetime) -> Stated:
         process=texts["process"], transformation=texts["transformation"], masking=masking,
         properties=properties,
     )  # fmt: skip
-    source, gone = texts["source"] or texts["data_source"], document.get("is_deleted") is True
+    source = texts["source"] or texts["data_source"]
+    source, gone = None if source == PERSON else source, document.get("is_deleted") is True
     if gone and source is None:
         raise Invalid("says that a source no longer sees it; use DELETE instead", "is_deleted")
     stated = Stated(edge, columns, source, observed, gone)
@@ -112,7 +115,7 @@ def _wrong(stated: Stated, start: str, end: str) -> list[FieldError]:
         found.append(FieldError("columns", "cannot be given with contains, which is no lineage"))
     if stated.source is not None and (len(stated.source) > 1_000 or "\0" in stated.source):
         found.append(FieldError("source", "is longer than 1000 characters or contains NUL"))
-    if stated.source == "lineage" or (stated.source or "").startswith("job:"):
+    if stated.source == HOLDER or (stated.source or "").startswith(JOB):
         found.append(FieldError("source", "is a name that Lily keeps for itself; choose another"))
     if not found:
         for index, edge in enumerate(stated.edges(start, end)):
