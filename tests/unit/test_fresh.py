@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from lily.assets.names import as_guid, guid_of
 from lily.assets.quick import plain
 from lily.errors import LilyError
 from lily.events.observations import AssetSeen
+from lily.pipeline.parts import lane_in, named_in
 from lily.store.assets import search_vector
 from lily.store.bulk_rows import LEAN, lean_line
 from lily.store.copying import text
@@ -73,6 +75,29 @@ def test_a_plain_line_is_read_as_every_document(document: dict[str, Any]) -> Non
     quick = plain(raw, NOW)
     if quick is not None:
         assert quick == ordinary(msgspec.json.decode(raw))
+
+
+@settings(max_examples=600, deadline=None)
+@given(documents, st.booleans())
+def test_the_lane_of_a_line_is_that_of_its_name(document: dict[str, Any], plainly: bool) -> None:
+    separators = (",", ":") if plainly else None
+    raw = json.dumps(document, separators=separators, ensure_ascii=not plainly).encode()
+    assert lane_in(raw) == named_in(raw)[0]
+
+
+@pytest.mark.parametrize(
+    ("raw", "lane"),
+    [
+        (b'{"qualified_name":"t#c","metadata":{"qualified_name":"t"}}', "fields"),
+        (b'{"qualified_name":"t#c","qualified_name":"t"}', "core"),
+        (b'{"qualified_name":"t","description":"# of rows"}', "core"),
+        (b'{"qualified_name":"t\\u0023c"}', "fields"),
+        (b'{"qualified_name":"cut off #', "core"),
+        (b'{"asset_id":"t#c"}', "fields"),
+    ],
+)
+def test_the_lane_is_not_fooled(raw: bytes, lane: str) -> None:
+    assert lane_in(raw) == lane
 
 
 @settings(max_examples=600, deadline=None)
