@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from lily import plugins
-from lily.clock import FrozenClock
+from lily.clock import FrozenClock, SystemClock
 from lily.events.facts import Fact
 from lily.identity.actor import Actor
 from lily.notify import egress
@@ -124,6 +124,10 @@ class Stage:
 
     def after(self, **time: float) -> None:
         self.clock.advance(timedelta(**time))
+
+    def catch_up(self) -> None:
+        """To a moment after everything that the API did by its own clock."""
+        self.clock.at = SystemClock().now() + timedelta(seconds=1)
 
     def deliveries(self, **wanted: Any) -> list[Delivery]:
         """Oldest first."""

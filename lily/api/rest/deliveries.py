@@ -119,7 +119,7 @@ def read(id: Segment, caller: Reader, services: ServicesDep) -> WholeDelivery:
         found = deliveries.get(unit, uuid_of("delivery", id))
         history = deliveries.attempts(unit, found.id)
     tries = [ShownAttempt.model_validate(each) for each in history]
-    return WholeDelivery(**shown(found), notice=found.content, history=tries)
+    return WholeDelivery(**{**shown(found), "notice": found.content, "history": tries})
 
 
 @router.post("/replay", summary="Send many again, up to 1000 in a call")
