@@ -58,7 +58,7 @@ def test_every_request_has_a_summary_a_tag_and_a_good_answer(openapi: dict[str, 
         made_up = operation["operationId"].partition("_api_v1")[0].replace("_", " ").title()
         assert operation["summary"] != made_up, request
         assert operation["tags"], request
-        assert any(status.startswith("2") for status in operation["responses"]), request
+        assert any(status[0] in "23" for status in operation["responses"]), request
         assert all(answer["description"] for answer in operation["responses"].values()), request
 
 
