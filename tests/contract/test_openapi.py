@@ -126,6 +126,8 @@ def seeds(client: Client, headers: dict[str, str]) -> dict[str, str]:
         "/api/v1/service-accounts/": made("service-accounts", {"name": "robot"})["id"],
         "/api/v1/tokens/": made("tokens", {"name": "script"})["id"],
     }
+    wrong = {"asset_id": "seed", "title": "Late"}
+    found["/api/v1/incidents/"] = made("incidents", wrong)["incident_id"]
     made("metadata", {"asset_id": "bad", "tags": ["tmp"]}, 422)
     letters = client.get("/api/v1/dead-letters", headers=headers).json()["items"]
     return {**found, "/api/v1/dead-letters/": letters[0]["id"]}
