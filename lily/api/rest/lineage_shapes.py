@@ -110,15 +110,19 @@ def _like(example: dict[str, Any]) -> ConfigDict:
 
 
 class EdgeShown(BaseModel):
-    """An edge; `upstream` and `downstream` say how the data flows, whatever the label's order."""
+    """An edge; `upstream` and `downstream` say how the data flows, whatever the label's order.
+
+    A list answers `items`; of `contains` there is no edge, but `parent` and `child`.
+    """
 
     model_config = _like(
         {**EDGE, "properties": {}, "version": 1, "is_deleted": False, "created_at": AT,
          "updated_at": AT, "outcome": "created"}
     )  # fmt: skip
 
-    edge_id: UUID
-    relationship_type: str
+    edge_id: UUID | None = None
+    relationship_type: str | None = None
+    items: list[dict[str, Any]] | None = None
 
 
 class EdgeList(BaseModel):
