@@ -60,8 +60,8 @@ class Tokens(msgspec.Struct, frozen=True):
 def callback(
     request: Request,
     services: ServicesDep,
-    state: Annotated[str, Query(max_length=4000)] = "",
-    code: Annotated[str, Query(max_length=4000)] = "",
+    state: Annotated[str, Query(max_length=2000)] = "",
+    code: Annotated[str, Query(max_length=2000)] = "",
 ) -> Response:
     """The code becomes a token of ours, with the role that the person's groups give."""
     way = _way(services, state, request.cookies.get(COOKIE, ""))
