@@ -121,13 +121,7 @@ class Nothing:
 
 def resources(targets: Iterable[Target]) -> set[tuple[str, str]]:
     """What the policies on these assets can be about."""
-    found = {("everything", "")}
-    for target in targets:
-        found.add(("type", target.asset_type))
-        found.add(("asset", str(target.guid)))
-        found |= {("under", str(guid)) for guid in target.chain}
-        found |= {("tag", tag) for tag in target.tags}
-    return found
+    return {resource for target in targets for resource in target.resources}
 
 
 def _fingerprint(

@@ -1,6 +1,5 @@
 """The decision: deny beats mask and filter, those beat allow, and nothing said means no."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 from uuid import UUID
 
@@ -11,12 +10,12 @@ from lily.access.model import (
     Mask,
     Policy,
     Principal,
-    Resource,
     Situation,
     Target,
     stricter,
 )
 
+REMEMBERED = 200_000
 NOTHING_ALLOWS = Decision("deny", "no policy allows it")
 
 
@@ -34,12 +33,21 @@ class Rule:
         return not self.subjects.isdisjoint(keys) and self.exempt.isdisjoint(keys)
 
 
+BySubject = dict[str, list[Rule]]
+
+
 class Index:
-    """The policies of a tenant, found by what they are about; patched one by one."""
+    """The policies of a tenant, found by what they are about; patched one by one.
+
+    What was gathered for an asset, and what several policies together say, is remembered until
+    a policy changes: most decisions are a few look-ups.
+    """
 
     def __init__(self, policies: Iterable[Policy] = ()) -> None:
         self._policies: dict[UUID, Rule] = {}
-        self._by_resource: dict[tuple[Action, str, str], list[Rule]] = defaultdict(list)
+        self._by_resource: dict[tuple[Action, tuple[str, str]], list[Rule]] = {}
+        self._gathered: dict[tuple[Action, UUID], tuple[Target, BySubject, bool]] = {}
+        self._combined: dict[tuple[int, ...], Decision] = {}
         for policy in policies:
             self.put(policy)
 
@@ -51,17 +59,17 @@ class Index:
         self.drop(policy.id)
         if policy.enabled:
             rule = self._policies[policy.id] = Rule(policy)
-            self._by_resource[_place(policy)].append(rule)
+            self._by_resource.setdefault(_place(policy), []).append(rule)
+            self._forget()
 
     def drop(self, policy_id: UUID) -> None:
         rule = self._policies.pop(policy_id, None)
         if rule is not None:
             place = _place(rule.policy)
-            rules = [each for each in self._by_resource[place] if each is not rule]
-            if rules:
-                self._by_resource[place] = rules
-            else:
+            self._by_resource[place].remove(rule)
+            if not self._by_resource[place]:
                 del self._by_resource[place]
+            self._forget()
 
     def rules(self, action: Action) -> list[Rule]:
         """Every policy for an action."""
@@ -71,18 +79,8 @@ class Index:
         """Every policy on this asset, whoever it names."""
         found: list[Rule] = []
         get = self._by_resource.get
-        for rules in (
-            get((action, "everything", "")),
-            get((action, "asset", str(target.guid))),
-            get((action, "type", target.asset_type)),
-        ):
-            if rules:
-                found += rules
-        for guid in target.chain:
-            if rules := get((action, "under", str(guid))):
-                found += rules
-        for tag in target.tags:
-            if rules := get((action, "tag", tag)):
+        for resource in target.resources:
+            if rules := get((action, resource)):
                 found += rules
         return found
 
@@ -95,25 +93,62 @@ class Index:
     def decide_keys(
         self, keys: frozenset[str], action: Action, target: Target, situation: Situation
     ) -> Decision:
-        applying: list[Policy] = []
-        for rule in self.about(action, target):
-            if not rule.names(keys):
+        _, by_subject, _ = self._gather(action, target)
+        applying: list[Rule] = []
+        for key in keys:
+            if not (rules := by_subject.get(key)):
                 continue
-            policy = rule.policy
-            if policy.conditions:
-                try:
-                    verdict = holds(policy.conditions, situation)
-                except UnknownCondition as cause:
-                    return Decision("deny", f"policy {policy.name!r}: {cause}", (policy.id,))
-                # What the situation does not tell counts against the caller.
-                if not verdict and (verdict is False or policy.effect == "allow"):
+            for rule in rules:
+                if rule.exempt and not rule.exempt.isdisjoint(keys):
                     continue
-            applying.append(policy)
-        return combine(applying)
+                policy = rule.policy
+                if policy.conditions:
+                    try:
+                        verdict = holds(policy.conditions, situation)
+                    except UnknownCondition as cause:
+                        return Decision("deny", f"policy {policy.name!r}: {cause}", (policy.id,))
+                    # What the situation does not tell counts against the caller.
+                    if not verdict and (verdict is False or policy.effect == "allow"):
+                        continue
+                if rule not in applying:  # it may name somebody twice
+                    applying.append(rule)
+        return self._together(applying)
 
     def is_timeless(self, action: Action, target: Target) -> bool:
         """Whether a decision on this asset stays true until a policy or the asset changes."""
-        return not any(rule.policy.conditions for rule in self.about(action, target))
+        return self._gather(action, target)[2]
+
+    def _gather(self, action: Action, target: Target) -> tuple[Target, BySubject, bool]:
+        known = self._gathered.get((action, target.guid))
+        if known is not None and known[0] is target:
+            return known
+        by_subject: BySubject = {}
+        timeless = True
+        for rule in self.about(action, target):
+            timeless = timeless and not rule.policy.conditions
+            for subject in rule.subjects:
+                by_subject.setdefault(subject, []).append(rule)
+        if len(self._gathered) >= REMEMBERED:
+            self._gathered.clear()
+        found = self._gathered[action, target.guid] = (target, by_subject, timeless)
+        return found
+
+    def _together(self, applying: list[Rule]) -> Decision:
+        if not applying:
+            return NOTHING_ALLOWS
+        names = tuple(sorted(map(id, applying)))
+        known = self._combined.get(names)
+        if known is None:
+            if len(self._combined) >= REMEMBERED:
+                self._combined.clear()
+            known = self._combined[names] = combine(rule.policy for rule in applying)
+        return known
+
+    def _forget(self) -> None:
+        if self._gathered:
+            self._gathered.clear()
+        if self._combined:
+            self._combined.clear()
 
 
 def combine(policies: Iterable[Policy]) -> Decision:
@@ -144,6 +179,5 @@ def combine(policies: Iterable[Policy]) -> Decision:
     return Decision("allow", f"policy {first.name!r} allows it", (first.id,))
 
 
-def _place(policy: Policy) -> tuple[Action, str, str]:
-    resource: Resource = policy.resource
-    return policy.action, resource.kind, resource.id
+def _place(policy: Policy) -> tuple[Action, tuple[str, str]]:
+    return policy.action, (policy.resource.kind, policy.resource.id)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Literal, get_args
 from uuid import UUID
@@ -71,7 +72,7 @@ class Principal(msgspec.Struct, frozen=True):
         )  # fmt: skip
 
 
-class Target(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True, dict=True):
     """What a decision must know of an asset: where it hangs, and what protects it.
 
     `tags` is the protective set: whatever anybody, any path or any container says.
@@ -81,6 +82,17 @@ class Target(msgspec.Struct, frozen=True):
     asset_type: str
     chain: tuple[UUID, ...]  # itself, then its containers upwards
     tags: frozenset[str]
+
+    @cached_property
+    def resources(self) -> tuple[tuple[str, str], ...]:
+        """Everything that a policy on it can be about."""
+        return (
+            ("everything", ""),
+            ("asset", str(self.guid)),
+            ("type", self.asset_type),
+            *(("under", str(guid)) for guid in self.chain),
+            *(("tag", tag) for tag in self.tags),
+        )
 
 
 class Situation(msgspec.Struct, frozen=True):

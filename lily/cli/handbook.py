@@ -101,6 +101,9 @@ USE = {
     "webhook": "is called by another tool: proves the call, and says what it means",
     "target": "tells notices to another tool; the host calls, retries and limits",
     "filter": "sees every notice before it leaves: returns it, a changed copy, or nothing",
+    "enforcer": "brings an engine to what tags and policies want, and says whether it holds",
+    "gateway": "reads for somebody else: SQL that was rewritten, within limits of time and rows",
+    "engine": "asks Lily before it answers: what its names mean",
 }
 
 

@@ -29,7 +29,6 @@ STALE = 2.0  # seconds without a look after which nothing is answered
 CATCH_UP = 5_000  # facts behind which everything is read anew
 TARGETS = 200_000  # assets remembered per tenant
 SIGHTS = 10_000  # callers whose sight is remembered per tenant
-MEMO = 200_000  # decisions remembered per tenant
 
 UNKNOWN = Decision("deny", "there is no such asset")
 
@@ -53,8 +52,7 @@ class Snapshot:
         self.memberships = Memberships([])
         self._targets: OrderedDict[UUID, Target] = OrderedDict()
         self._below: dict[UUID, set[UUID]] = {}
-        self._memo: dict[UUID, dict[tuple[frozenset[str], Action], Decision]] = {}
-        self._memorised = 0
+        self._names: dict[str, UUID] = {}
         self._sights: dict[tuple[str, frozenset[str]], str] = {}
         self.lock = Lock()
 
@@ -70,6 +68,16 @@ class Snapshot:
     def target(self, guid: UUID) -> Target | None:
         return self._targets.get(guid)
 
+    def named(self, name: str) -> Target | None:
+        """The asset of an id that was asked for before, while it is known."""
+        guid = self._names.get(name)
+        return self._targets.get(guid) if guid is not None else None
+
+    def call(self, name: str, guid: UUID) -> None:
+        if len(self._names) >= TARGETS:
+            self._names.clear()
+        self._names[name] = guid
+
     def remember(self, found: Iterable[Target]) -> None:
         for target in found:
             self._targets[target.guid] = target
@@ -77,30 +85,6 @@ class Snapshot:
                 self._below.setdefault(above, set()).add(target.guid)
         while len(self._targets) > TARGETS:
             self._drop(next(iter(self._targets)))
-
-    def decide(
-        self, keys: frozenset[str], action: Action, target: Target, situation: Situation
-    ) -> Decision:
-        memo = self._memo.get(target.guid)
-        if memo is not None and (known := memo.get((keys, action))) is not None:
-            return known
-        decision = self.index.decide_keys(keys, action, target, situation)
-        if self.index.is_timeless(action, target):
-            self._memorise(target.guid, (keys, action), decision)
-        return decision
-
-    def _memorise(
-        self, guid: UUID, question: tuple[frozenset[str], Action], decision: Decision
-    ) -> None:
-        if self._memorised >= MEMO:
-            self._unlearn()
-        self._memo.setdefault(guid, {})[question] = decision
-        self._memorised += 1
-
-    def _unlearn(self) -> None:
-        self._memo.clear()
-        self._memorised = 0
-        self._sights.clear()
 
     def sight(self, user: str, roles: frozenset[str], situation: Situation) -> str:
         if (known := self._sights.get((user, roles))) is not None:
@@ -118,7 +102,8 @@ class Snapshot:
         self.memberships = circles.memberships(unit)
         self._targets.clear()
         self._below.clear()
-        self._unlearn()
+        self._names.clear()
+        self._sights.clear()
 
     def _patch(self, unit: Unit) -> None:
         changed: set[UUID] = set()
@@ -127,11 +112,11 @@ class Snapshot:
                 changed.add(_policy_id(payload))
             elif kind in _CIRCLES:
                 self.memberships = circles.memberships(unit)
-                self._unlearn()
+                self._sights.clear()
             elif guid is not None:
                 self._forget(guid)
         if changed:
-            self._unlearn()
+            self._sights.clear()
             for id in changed:
                 self.index.drop(id)
             for kept in policies.load(unit, changed):
@@ -143,7 +128,6 @@ class Snapshot:
             self._drop(each)
 
     def _drop(self, guid: UUID) -> None:
-        self._memorised -= len(self._memo.pop(guid, ()))
         target = self._targets.pop(guid, None)
         if target is None:
             return
@@ -175,13 +159,19 @@ class Guard:
         snapshot = self.confirmed(tenant)
         with snapshot.lock:
             self._load(tenant, snapshot, {q.guid for q in questions})
-            keys = {q.principal: q.principal.keys() for q in questions}
-            return [
-                UNKNOWN
-                if (target := snapshot.target(q.guid)) is None
-                else snapshot.decide(keys[q.principal], q.action, target, situation)
-                for q in questions
-            ]
+            keys: dict[int, frozenset[str]] = {}
+            answers = []
+            for question in questions:
+                target = snapshot.target(question.guid)
+                if target is None:
+                    answers.append(UNKNOWN)
+                    continue
+                who = question.principal  # most questions of a batch share one
+                if (known := keys.get(id(who))) is None:
+                    known = keys[id(who)] = who.keys()
+                decide = snapshot.index.decide_keys
+                answers.append(decide(known, question.action, target, situation))
+            return answers
 
     def confirmed(self, tenant: Tenant) -> Snapshot:
         """The tenant's state, looked at lately. Raises Unavailable when that cannot be."""
@@ -205,22 +195,54 @@ class Guard:
                 snapshot.seen_at = began
         return snapshot
 
+    def judge(
+        self,
+        tenant: Tenant,
+        principal: Principal,
+        action: Action,
+        names: Sequence[str],
+        situation: Situation,
+    ) -> list[Decision]:
+        """The same question of several assets, by whatever ids they are called."""
+        snapshot, keys = self.confirmed(tenant), principal.keys()
+        with snapshot.lock:
+            found = [snapshot.named(name) for name in names]
+            if None in found:
+                self._resolve(tenant, snapshot, names)
+                found = [snapshot.named(name) for name in names]
+            decide = snapshot.index.decide_keys
+            return [
+                UNKNOWN if target is None else decide(keys, action, target, situation)
+                for target in found
+            ]
+
     def locate(self, tenant: Tenant, names: Sequence[str]) -> list[UUID]:
         """The assets that ids mean; what does not exist gets a guid that nobody has."""
         snapshot = self.confirmed(tenant)
-        found = [candidates(tenant, name) for name in names]
         with snapshot.lock:
-            self._load(tenant, snapshot, {guid for guids in found for guid in guids})
-            unknown = [
-                name
-                for name, guids in zip(names, found, strict=True)
-                if not any(snapshot.target(guid) for guid in guids)
-            ]
-            known = self._aliases(tenant, unknown) if unknown else {}
-            return [
-                known.get(name) or next((g for g in guids if snapshot.target(g)), guids[0])
-                for name, guids in zip(names, found, strict=True)
-            ]
+            self._resolve(tenant, snapshot, names)
+            found = [snapshot.named(name) for name in names]
+        return [
+            target.guid if target is not None else candidates(tenant, name)[0]
+            for target, name in zip(found, names, strict=True)
+        ]
+
+    def _resolve(self, tenant: Tenant, snapshot: Snapshot, names: Sequence[str]) -> None:
+        """Find out which assets are meant: by guid, by qualified name, then by alias."""
+        unknown = {name: candidates(tenant, name) for name in names if snapshot.named(name) is None}
+        self._load(tenant, snapshot, {guid for guids in unknown.values() for guid in guids})
+        strange = []
+        for name, guids in unknown.items():
+            guid = next((guid for guid in guids if snapshot.target(guid)), None)
+            if guid is None:
+                strange.append(name)
+            else:
+                snapshot.call(name, guid)
+        if strange:
+            aliases = self._aliases(tenant, strange)
+            self._load(tenant, snapshot, set(aliases.values()))
+            for name, guid in aliases.items():
+                snapshot.call(name, guid)
 
     def _aliases(self, tenant: Tenant, names: Sequence[str]) -> dict[str, UUID]:
         with self._database.whole(tenant) as unit:
