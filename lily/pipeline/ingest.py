@@ -2,14 +2,17 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from threading import Event, Lock
 from time import monotonic
+from typing import NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lily.errors import NotFound
+from lily.errors import NotFound, Unavailable
+from lily.pipeline.behind import Behind
 from lily.pipeline.decode import Decoded, Row, decode
 from lily.pipeline.hooks import HookCache, load_hooks
 from lily.pipeline.source import unpack
@@ -22,6 +25,15 @@ from lily.types import Lane, Tenant
 from lily.wiring import Core
 
 Stretches = dict[tuple[str, Lane, int, int], list[Row]]  # cell, lane, start, end
+Raws = dict[tuple[Lane, int], str]  # what stands in the log, by lane and offset
+
+
+class Ready(NamedTuple):
+    """A cell's part of a batch, decoded."""
+
+    cell: str
+    batch: Batch
+    raws: Raws
 
 
 class Job:
@@ -34,20 +46,46 @@ class Job:
         self._ingest = Ingest(effective, self._tenant, self._priority)
         self._writer = Writer(core.database, self._ingest, core.clock, stop)
         self._hooks: dict[str, HookCache] = defaultdict(dict)
-        self.batch = Lock()  # held while a batch is under way; whoever takes it stops the next
+        self._behind = Behind("write")
+        self.batch = Lock()  # held while a batch is made ready; whoever takes it stops the next
         self.events = 0
         self.dead = 0
         self.seconds = 0.0
 
     def apply(self, frame: DataFrame, number: int) -> None:
-        """One Arrow snapshot of the batch, one transaction per cell."""
+        """One Arrow snapshot of the batch, one transaction per cell.
+
+        Returns while it is being written, so that Spark prepares the next one meanwhile. Its own
+        checkpoint may then be ahead of the store: it is never asked where to go on.
+        """
         with self.batch:
-            began = monotonic()
-            for cell, stretches in _by_cell(frame.toArrow()).items():
-                self.apply_cell(cell, stretches)
-            self.seconds = monotonic() - began
+            began, cells = monotonic(), _by_cell(frame.toArrow())
+            try:
+                ready = [self._ready(*each) for each in cells.items()]
+            except Unavailable:
+                self._behind.settle()  # whoever is writing waits until the database is back
+                ready = [self._ready(*each) for each in cells.items()]
+            self._behind.submit(lambda: self._write_all(ready, began))
 
     def apply_cell(self, cell: str, stretches: Stretches) -> bool:
+        return self._write(self._ready(cell, stretches))
+
+    def check(self) -> None:
+        """Raises what has gone wrong with a batch that was being written."""
+        self._behind.check()
+
+    def finish(self, seconds: float) -> None:
+        """Let batches that have begun commit, and begin no other."""
+        if self.batch.acquire(timeout=seconds):
+            with suppress(TimeoutError):  # what is not committed stays in the log
+                self._behind.settle(seconds)
+
+    def _write_all(self, ready: Sequence[Ready], began: float) -> None:
+        for each in ready:
+            self._write(each)
+        self.seconds = monotonic() - began
+
+    def _ready(self, cell: str, stretches: Stretches) -> Ready:
         self._priorities = self._core.database.priorities()
         decoded, raws = self._decode(cell, stretches)
         spans = [
@@ -55,32 +93,35 @@ class Job:
             for (_, lane, start, end), rows in stretches.items()
         ]
         batch = Batch(uuid4(), spans, decoded.incoming, decoded.dead, decoded.heard)
+        return Ready(cell, batch, raws)
+
+    def _write(self, ready: Ready) -> bool:
+        raws, dead = ready.raws, ready.batch.dead
 
         def raw(incoming: Incoming) -> str:
             return raws[incoming.lane, incoming.offset]
 
-        applied = self._writer.apply(cell, batch, raw)
+        applied = self._writer.apply(ready.cell, ready.batch, raw)
         self.events += len(raws)
-        self.dead += len(decoded.dead)
-        for letter in decoded.dead:
+        self.dead += len(dead)
+        for letter in dead:
             logger(__name__).warning(
-                "dead letter", cell=cell, cause=letter.cause, stage=letter.stage,
+                "dead letter", cell=ready.cell, cause=letter.cause, stage=letter.stage,
                 plugin=letter.plugin, reason=letter.reason,
             )  # fmt: skip
         return applied
 
     def close(self) -> None:
+        self._behind.close()
         self._writer.close()
 
-    def _decode(
-        self, cell: str, stretches: Stretches
-    ) -> tuple[Decoded, dict[tuple[Lane, int], str]]:
+    def _decode(self, cell: str, stretches: Stretches) -> tuple[Decoded, Raws]:
         tenants = sorted({row[1] for rows in stretches.values() for row in rows if row[1]})
         with self._core.database.cell(cell, tenants) as conn:
             hooks = load_hooks(conn, tenants, self._core.seal.open, self._hooks[cell])
             self._ingest.definitions.refresh(conn, tenants)
         decoded = Decoded()
-        raws: dict[tuple[Lane, int], str] = {}
+        raws: Raws = {}
         # Core first: its rows are merged, and its facts told, before those of fields.
         for (_, lane, _, _), rows in sorted(stretches.items()):
             strange = {n for n in tenants if not self._is_known(n)}

@@ -73,7 +73,7 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
             .start()
         )
         me.say(state="warming")
-        warmed = _warm_up(core, query, stop)
+        warmed = _warm_up(core, query, job, stop)
         me.say(warm=True, state="active")
         logger(__name__).info("pipeline is warm", seconds=round(warmed, 1))
         queries.append(query)
@@ -93,7 +93,7 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
         spark.stop()
 
 
-def _warm_up(core: Core, query: StreamingQuery, stop: Event) -> float:
+def _warm_up(core: Core, query: StreamingQuery, job: Job, stop: Event) -> float:
     """Send observations that say nothing until batches are quick: the first ones never are."""
     began, quick = monotonic(), 0
     while quick < WARM_IN_A_ROW and monotonic() - began < WARM_LIMIT and not stop.is_set():
@@ -103,6 +103,7 @@ def _warm_up(core: Core, query: StreamingQuery, stop: Event) -> float:
         with core.database.cell("home") as conn:
             [offset] = log.append_in(conn, [envelope], [""])
         while not stop.is_set() and not _applied(core, offset) and query.isActive:
+            job.check()
             stop.wait(0.01)
         quick = quick + 1 if monotonic() - sent < WARM_SECONDS else 0
     return monotonic() - began
@@ -118,6 +119,7 @@ def _follow(queries: list[StreamingQuery], job: Job, core: Core, stop: Event, me
     while not stop.wait(BEAT):
         for query in queries:
             check(query)
+        job.check()
         me.say(events=job.events, dead=job.dead, batch_seconds=round(job.seconds, 4))
         if beat % LAG_EVERY == 0:
             with suppress(Unavailable):
@@ -139,5 +141,5 @@ def _lag(core: Core) -> dict[str, float]:
 
 def _finish(query: StreamingQuery, job: Job) -> None:
     """Let the running batch commit, and begin no other: what is not applied stays in the log."""
-    job.batch.acquire(timeout=BATCH_LIMIT)
+    job.finish(BATCH_LIMIT)
     query.stop()
