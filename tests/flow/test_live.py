@@ -2,22 +2,27 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable, Coroutine, Iterator
 from datetime import timedelta
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from httpx import Client
+from httpx import AsyncClient, Client
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from lily.api.app import create_app
 from lily.api.live import hub
+from lily.api.serve import serve
 from lily.clock import SystemClock
 from lily.events.observations import AssetSeen
+from lily.settings import Settings
 from lily.types import Tenant
 from lily.wiring import Core, Services, services
+from lily.wiring import core as build_core
 from tests.callers import minted, tenant_with_admin
 from tests.conftest import new_tenant
 from tests.flow.apply import apply, gone, read, seen
@@ -350,3 +355,41 @@ def test_observations_are_acknowledged_once_they_are_durable(
     assert [read(core, ear.tenant, name).asset_id for name in ("one", "two", "three")] == [
         "one", "two", "three",
     ]  # fmt: skip
+
+
+def test_a_process_that_stops_says_so_and_does_not_wait_for_followers(
+    settings: Settings, core: Core, wired: Services
+) -> None:
+    tenant = tenant_with_admin(core)
+    own = build_core(settings, "lily_app")
+    listener, stop = socket.create_server(("127.0.0.1", 0)), Event()
+    thread = Thread(target=serve, args=(own, listener, stop), name="serve")
+    thread.start()
+    url = f"127.0.0.1:{listener.getsockname()[1]}"
+    headers = {"Authorization": f"Bearer {minted(wired, tenant)}"}
+
+    async def work() -> None:
+        async with (
+            connect(f"ws://{url}/ws/notifications", additional_headers=headers, proxy=None) as ear,
+            AsyncClient(trust_env=False, timeout=30) as client,
+        ):
+            assert (await heard(ear))["type"] == "hello"
+            accept = {**headers, "Accept": "text/event-stream"}
+            async with client.stream("GET", f"http://{url}/api/v1/changes", headers=accept) as feed:
+                lines = feed.aiter_lines()
+                assert (await anext(lines)).startswith("retry")
+                stop.set()
+                assert "event: restart" in [line async for line in lines]
+            with pytest.raises(ConnectionClosed) as closed:
+                while True:
+                    await heard(ear)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1012
+
+    try:
+        run(work)
+    finally:
+        stop.set()
+        thread.join(30)
+        own.close()
+    assert not thread.is_alive()
