@@ -54,6 +54,7 @@ INSERT INTO propagation_task
   (tenant, id, starts, up_starts, whole, names, cause, traceparent, position, size, created_at)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
+STOCK_EVERY = 2.0
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 PATIENCE = 120.0
 PATIENCE_ELSEWHERE = 10.0
@@ -83,6 +84,7 @@ class Propagator:
         self._connections: dict[str, psycopg.Connection] = {}
         self._watchers: list[Callable[[Tenant, frozenset[UUID] | None], None]] = []
         self._busy = Lock()
+        self._stock: dict[str, float] = {}  # by cell, when its tables were counted
 
     def watch(self, watcher: Callable[[Tenant, frozenset[UUID] | None], None]) -> None:
         """Be told, before it is committed, which assets were looked at; null: too many to say."""
@@ -99,6 +101,9 @@ class Propagator:
 
     def _handle(self, conn: psycopg.Connection, stretch: Stretch) -> bool:
         began, tenant = monotonic(), stretch.tenant
+        if stretch.facts and began - self._stock.get(tenant.cell, float("-inf")) > STOCK_EVERY:
+            self._stock[tenant.cell] = began
+            conn.execute("SELECT take_stock()")
         with conn.transaction():
             bind_many(conn, [tenant.number])
             if not _advance(conn, stretch):

@@ -30,13 +30,16 @@ STEP = Stage(
     "CREATE TEMP TABLE IF NOT EXISTS step (guid uuid, field text, name text, value text,"
     " root uuid, depth int, via uuid, rule uuid, change text) ON COMMIT DELETE ROWS",
     "COPY step FROM STDIN",
-    "ANALYZE step",
-    "TRUNCATE step",
+    "SELECT 1",  # all of it stays until it is used
+    "SELECT 1",
 )
 REMOVE = """
-DELETE FROM propagated p USING step s
- WHERE s.change = 'gone' AND p.tenant = %(tenant)s AND p.guid = s.guid AND p.field = s.field
-   AND p.name = s.name AND p.value = s.value AND p.rule IS NOT DISTINCT FROM s.rule
+DELETE FROM propagated WHERE tenant = %(tenant)s AND ctid = ANY (ARRAY(
+  SELECT p.ctid FROM step s CROSS JOIN LATERAL (
+    SELECT x.ctid FROM propagated x
+     WHERE x.tenant = %(tenant)s AND x.guid = s.guid AND x.field = s.field AND x.name = s.name
+       AND x.value = s.value AND x.rule IS NOT DISTINCT FROM s.rule OFFSET 0) p
+   WHERE s.change = 'gone'))
 """
 STORE = """
 INSERT INTO propagated (tenant, guid, field, name, value, root, depth, via, rule)
@@ -148,11 +151,11 @@ def _lock(conn: psycopg.Connection, tenant: int, guids: Collection[UUID]) -> lis
 def _store(conn: psycopg.Connection, tenant: int, differences: Sequence[Difference]) -> None:
     if not differences:
         return
-    text = Stage(STEP.make, STEP.fill, "SELECT 1", "SELECT 1")  # all of it stays until it is used
-    through(conn, text, differences, msgspec.structs.astuple)
-    conn.execute(STEP.use)
-    conn.execute(REMOVE, {"tenant": tenant})
-    conn.execute(STORE, {"tenant": tenant})
+    through(conn, STEP, differences, msgspec.structs.astuple)
+    if any(each.change == "gone" for each in differences):
+        conn.execute(REMOVE, {"tenant": tenant})
+    if any(each.change != "gone" for each in differences):
+        conn.execute(STORE, {"tenant": tenant})
 
 
 def _arrived(

@@ -11,8 +11,8 @@ import msgspec
 import psycopg
 
 from lily.lineage.stirred import KINDS, Told
-from lily.store.database import Database, bind_many, direct
-from lily.store.propagation import CONSUMER
+from lily.store.database import Database, bind_many
+from lily.store.propagation import CONSUMER, connect
 
 POLL = 0.25  # a notification is a hint; this is the promise
 AWAY = 1.0
@@ -23,27 +23,26 @@ LATE = 30.0  # seconds after which it is told anyway
 
 HEADS = "SELECT tenant, position FROM feed_head WHERE tenant = ANY(%s)"
 PLACES = "SELECT tenant, position FROM consumer WHERE name = %s AND tenant = ANY(%s)"
-# What can stir something. First creations matter where lineage spoke of the asset before; without
-# an edge nothing travels, and the edge will come by as a fact of its own. What propagation itself
-# has told comes by too, and is left out as early as possible.
+# What can stir something. First creations matter with labels, or where rules carry other fields,
+# or where edges have waited for them; what propagation itself has told is left out.
 FACTS = """
 WITH rule AS (SELECT EXISTS (
   SELECT FROM propagation_rule r WHERE r.tenant = %(tenant)s AND r.enabled) AS any)
-SELECT f.position, f.kind, f.guid, f.cause, f.payload FROM fact f, rule
+SELECT f.position, f.kind, f.guid, f.cause,
+       CASE WHEN CASE f.kind
+         WHEN 'AssetCreated' THEN rule.any OR f.payload LIKE '%%"tags":[%%'
+           OR f.payload LIKE '%%"business_terms":[%%'
+         WHEN 'AssetChanged' THEN rule.any OR f.payload LIKE '%%_terms":%%'
+         WHEN 'TagsChanged' THEN f.payload NOT LIKE '%%"propagated":{%%'
+         ELSE true END THEN f.payload END
+  FROM fact f, rule
  WHERE f.tenant = %(tenant)s AND f.position > %(after)s AND f.position <= %(upto)s
-   AND f.kind = ANY(%(kinds)s) AND f.payload IS NOT NULL
-   AND CASE f.kind
-     WHEN 'AssetCreated' THEN
-       EXISTS (SELECT FROM edge e WHERE e.tenant = f.tenant AND e.upstream = f.guid)
-       OR EXISTS (SELECT FROM edge e WHERE e.tenant = f.tenant AND e.downstream = f.guid)
-       OR EXISTS (SELECT FROM edge e WHERE e.tenant = f.tenant AND e.up_top = f.guid
-                     AND e.level = 'column')
-       OR EXISTS (SELECT FROM edge e WHERE e.tenant = f.tenant AND e.down_top = f.guid
-                     AND e.level = 'column')
-     WHEN 'AssetChanged' THEN rule.any OR f.payload LIKE '%%_terms":%%'
-     WHEN 'TagsChanged' THEN f.payload NOT LIKE '%%"propagated":{%%'
-     ELSE true END
+   AND f.kind = ANY(%(kinds)s)
  ORDER BY f.position LIMIT %(limit)s
+"""
+JOINED = """
+SELECT upstream FROM edge WHERE tenant = %(tenant)s AND upstream = ANY(%(guids)s)
+UNION SELECT downstream FROM edge WHERE tenant = %(tenant)s AND downstream = ANY(%(guids)s)
 """
 
 Places = dict[str, dict[int, int]]  # cell, tenant, position
@@ -75,12 +74,17 @@ def read(
     """The next facts that may stir something, and how far that goes."""
     values = {"tenant": tenant, "after": after, "upto": upto, "kinds": list(KINDS), "limit": limit}
     rows = conn.execute(FACTS, values).fetchall()
-    facts = [_told(*row) for row in rows]
-    return facts, facts[-1].position if len(facts) == limit else upto
+    born = [row[2] for row in rows if row[1] == "AssetCreated" and row[4] is None]
+    joined: set[UUID] = set()
+    if born:
+        known = conn.execute(JOINED, {"tenant": tenant, "guids": born})
+        joined = {guid for (guid,) in known}
+    facts = [_told(*row) for row in rows if row[4] is not None or row[2] in joined]
+    return facts, rows[-1][0] if len(rows) == limit else upto
 
 
-def _told(position: int, kind: str, guid: UUID | None, cause: str, payload: str) -> Told:
-    said = _decode(payload)
+def _told(position: int, kind: str, guid: UUID | None, cause: str, payload: str | None) -> Told:
+    said = _decode(payload) if payload is not None else _Payload()
     return Told(position, kind, guid, cause, said.by, said.before, said.after, said.traceparent)
 
 
@@ -156,6 +160,8 @@ class FactTail:
                 if head <= after:
                     continue
                 facts, end = read(conn, tenant, after, head)
+                while not facts and end < head:
+                    facts, end = read(conn, tenant, end, head)
                 self._scanned[tenant] = end
                 if facts or end - begin > FAR:
                     found.append(Read(cell, tenant, begin, end, facts))
@@ -191,7 +197,7 @@ class FactTail:
     def _open(self, cell: str) -> psycopg.Connection:
         conn = self._connections.get(cell)
         if conn is None or conn.closed:
-            conn = self._connections[cell] = direct(self._database, cell)
+            conn = self._connections[cell] = connect(self._database, cell)
             conn.execute("LISTEN lily_facts")
         return conn
 

@@ -81,7 +81,7 @@ SELECT e.{near}, e.{far}, e.id, e.type, b.stops
  CROSS JOIN LATERAL (
    SELECT l.{near}, l.{far}, l.id, l.type FROM live_edge l
     WHERE l.tenant = %(tenant)s AND l.{far} = r.guid
-      AND (l.type <> ALL(%(still)s) OR l.type = ANY(%(kinds)s))) e
+      AND (l.type <> ALL(%(still)s) OR l.type = ANY(%(kinds)s)) OFFSET 0) e
   LEFT JOIN LATERAL (
    SELECT array_agg(b.name) AS stops FROM block b
     WHERE b.tenant = %(tenant)s AND b.edge = e.id AND NOT b.lifted) b ON true
@@ -141,8 +141,10 @@ NEIGHBOURS = """
 INSERT INTO reach
 SELECT c.n, p.name, CASE WHEN p.field IN ('tag', 'term') THEN p.value ELSE '' END, p.guid, p.value,
        p.root, p.depth, p.via
-  FROM (SELECT DISTINCT near FROM hop WHERE near NOT IN (SELECT guid FROM region)) o
-  JOIN propagated p ON p.tenant = %(tenant)s AND p.guid = o.near
+  FROM (SELECT DISTINCT h.near FROM hop h
+         WHERE NOT EXISTS (SELECT FROM region g WHERE g.guid = h.near)) o
+ CROSS JOIN LATERAL (
+   SELECT * FROM propagated x WHERE x.tenant = %(tenant)s AND x.guid = o.near OFFSET 0) p
   JOIN carry c ON c.field = p.field AND (c.name IS NULL OR c.name = p.name)
    AND c.rule IS NOT DISTINCT FROM p.rule
  WHERE %(names)s::text[] IS NULL OR coalesce(nullif(p.name, ''), p.field) = ANY(%(names)s)
@@ -183,7 +185,8 @@ WITH wanted AS (
    WHERE r.depth > 0 AND EXISTS (SELECT FROM region g WHERE g.guid = r.guid)
 ), stored AS (
   SELECT p.*, coalesce(p.rule, '00000000-0000-0000-0000-000000000000') AS key
-    FROM region g JOIN propagated p ON p.tenant = %(tenant)s AND p.guid = g.guid
+    FROM region g CROSS JOIN LATERAL (
+      SELECT * FROM propagated x WHERE x.tenant = %(tenant)s AND x.guid = g.guid OFFSET 0) p
    WHERE (%(names)s::text[] IS NULL OR coalesce(nullif(p.name, ''), p.field) = ANY(%(names)s))
      AND CASE WHEN p.rule IS NULL THEN %(own)s ELSE {mine} END
      AND EXISTS (SELECT FROM asset a WHERE a.tenant = %(tenant)s AND a.guid = p.guid

@@ -139,6 +139,7 @@ class Tasks:
     def _work(self, conn: psycopg.Connection, tenant: Tenant, task: Task) -> None:
         with self._lock:
             rest = self._rest = _Rest(tenant)
+        conn.execute("SELECT take_stock()")  # the chunks before this plan have changed much
         try:
             if task.plans and task.plans % TIRED == 0:
                 made = self._plan_alone(conn, tenant, task, rest)
