@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from lily.cli import asset, crawl, dead, lake, tags, tenant, token, user
+from lily.cli import asset, crawl, dead, lake, propagate, tags, tenant, token, user
 from lily.cli.agent import agent
 from lily.cli.bench import bench_app
 from lily.cli.doctor import doctor
@@ -28,6 +28,7 @@ GROUPS = {
     "crawl": crawl.app,
     "dead": dead.app,
     "lake": lake.app,
+    "propagate": propagate.app,
     "tags": tags.app,
     "token": token.app,
     "tenant": tenant.app,

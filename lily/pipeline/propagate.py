@@ -21,11 +21,14 @@ from pyspark.sql.types import StructType
 from lily import wiring
 from lily.errors import NotFound, Unavailable
 from lily.lineage.stirred import Told
+from lily.pipeline.nightly import Nightly
+from lily.pipeline.recompute import recompute
 from lily.pipeline.session import check, fresh_checkpoint, session
 from lily.store.lease import Lease
 from lily.store.presence import presence
 from lily.store.propagation import Propagator, Stretch
 from lily.store.propagation_feed import FactTail, Places, Read
+from lily.store.propagation_plan import Plan
 from lily.store.propagation_tasks import TaskLoop, Tasks
 from lily.types import Tenant
 from lily.wiring import Core
@@ -43,8 +46,9 @@ WAIT = 2.0
 LAST_BATCH = 25.0
 BEAT = 0.5
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Told]).decode
+# Not MessagePack: facts hold numbers of any size.
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(list[Told]).decode
 
 
 class FactSource(DataSource):
@@ -97,10 +101,13 @@ class PropagateStage:
 
     def __init__(self, core: Core, stop: Event) -> None:
         self._core = core
+        self._stop = stop
         self._tenants: dict[int, Tenant] = {}
         self._propagator = Propagator(core.database, core.clock, stop)
-        self._tasks = Tasks(self._propagator)
+        self._tasks = Tasks(self._propagator, recompute=self._recompute)
         self._loop = TaskLoop(self._propagator, self._tasks)
+        self._spark: SparkSession | None = None
+        self._settings = ""
         self._batch = Lock()
         self._ending = False
         self.facts = 0
@@ -112,6 +119,7 @@ class PropagateStage:
         return self._propagator.changed + self._tasks.changed
 
     def start(self, spark: SparkSession, settings: Path, checkpoint: Path) -> StreamingQuery:
+        self._spark, self._settings = spark, str(settings)
         spark.dataSource.register(FactSource)
         frame = spark.readStream.format(NAME).option("settings", str(settings)).load()
         query = (
@@ -121,6 +129,7 @@ class PropagateStage:
             .start()
         )
         self._loop.start()
+        Nightly(self._core, spark, str(settings), self._stop).start()
         return query
 
     def apply(self, frame: DataFrame, number: int) -> None:
@@ -146,6 +155,11 @@ class PropagateStage:
 
     def close(self) -> None:
         self._propagator.close()
+
+    def _recompute(self, tenant: Tenant) -> Plan:
+        """A whole tenant on the executors: what was switched on is filled in."""
+        assert self._spark is not None
+        return recompute(self._spark, self._core, self._settings, tenant)
 
     def _tenant(self, number: int) -> Tenant | None:
         if number not in self._tenants:

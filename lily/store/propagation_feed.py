@@ -12,7 +12,7 @@ import psycopg
 
 from lily.lineage.stirred import KINDS, Told
 from lily.store.database import Database, bind_many
-from lily.store.propagation import CONSUMER, connect
+from lily.store.propagation import CONSUMER, connect, standing
 
 POLL = 0.25  # a notification is a hint; this is the promise
 AWAY = 1.0
@@ -22,6 +22,7 @@ FAR = 200_000  # positions that are skipped before the store is told
 LATE = 30.0  # seconds after which it is told anyway
 
 HEADS = "SELECT tenant, position FROM feed_head WHERE tenant = ANY(%s)"
+WAITING = "SELECT 1 FROM propagation_task WHERE tenant = %s AND state = 'waiting' LIMIT 1"
 PLACES = "SELECT tenant, position FROM consumer WHERE name = %s AND tenant = ANY(%s)"
 # What can stir something. First creations matter with labels, or where rules carry other fields,
 # or where edges have waited for them; what propagation itself has told is left out.
@@ -81,6 +82,15 @@ def read(
         joined = {guid for (guid,) in known}
     facts = [_told(*row) for row in rows if row[4] is not None or row[2] in joined]
     return facts, rows[-1][0] if len(rows) == limit else upto
+
+
+def rests_at(conn: psycopg.Connection, tenant: int) -> int | None:
+    """Where the feed stands, if nothing in it still has to be handled and no task waits."""
+    row = conn.execute(HEADS, [[tenant]]).fetchone()
+    head: int = row[1] if row else 0
+    facts, _ = read(conn, tenant, standing(conn, tenant), head)
+    waiting = conn.execute(WAITING, [tenant]).fetchone()
+    return None if facts or waiting else head
 
 
 def _told(position: int, kind: str, guid: UUID | None, cause: str, payload: str | None) -> Told:
