@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -10,9 +11,9 @@ import pytest
 from httpx import Client
 
 from lily.api.app import create_app
+from lily.incidents.model import Incident
 from lily.notify import acknowledge
 from lily.store import incidents
-from lily.types import Tenant
 from lily.wiring import Core, services
 from tests.flow.apply import seen
 from tests.flow.notifying import SECRET, Stage, staged
@@ -272,7 +273,7 @@ def test_a_link_asks_first_and_acknowledges_once(boss: Person, stage: Stage) -> 
     now = stage.core.clock.now()
     with stage.core.database.unit(boss.tenant) as unit:
         who = incidents.Who("montecarlo", "montecarlo", now, "test")
-        incident = incident_of(unit.tenant, now)
+        incident = incident_of(now)
         incidents.settle(unit, [incident], [incidents.open_one(unit, incident, who)])
     ticket = acknowledge.Ticket(
         boss.tenant.number, incident.id, target, uuid4(), now + acknowledge.LIFE
@@ -292,9 +293,7 @@ def test_a_link_asks_first_and_acknowledges_once(boss: Person, stage: Stage) -> 
         assert boss.client.post(bad).status_code == 404
 
 
-def incident_of(tenant: Tenant, now: Any) -> incidents.Incident:
-    from lily.incidents.model import Incident
-
+def incident_of(now: datetime) -> Incident:
     return Incident(
         id=incidents.new_id(), number=0, guid=None, source="montecarlo", external_id="x", rule="",
         title="<b>Volume</b>", description="", severity="high", state="open", url="", owner="",

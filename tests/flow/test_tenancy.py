@@ -103,8 +103,24 @@ def settle(who: Person) -> Estate:
     told = who.client.post("/api/v1/lineage", json=event, headers=who.headers)
     assert told.is_success, told.text
     idp = {"name": canary, "issuer": "https://93.184.216.34", "audience": canary, "roles": {}}
+    target = {
+        "name": f"{canary} target",
+        "plugin": "webhook",
+        "uses": ["target"],
+        "options": {"url": "https://hooks.invalid/", "secret": f"{canary} {canary}"},
+    }
+    heard = {
+        "name": canary,
+        "match": {"facts": ["AssetChanged"], "tag": canary},
+        "template": canary,
+        "connection_id": post(who, "/connections", target)["id"],
+    }
+    subscription = post(who, "/subscriptions", heard)["id"]
+    sent = post(who, f"/subscriptions/{subscription}/test", {}, 202)
     letters = who.client.get("/api/v1/dead-letters", headers=who.headers).json()["items"]
     ids = {
+        "subscription": subscription,
+        "delivery": sent["delivery_id"],
         **made,
         "guid": table["guid"],
         "alias": canary,
