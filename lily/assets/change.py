@@ -12,6 +12,7 @@ from lily.assets.claims import Claim, When
 from lily.assets.model import (
     ASSIGNMENTS,
     EDITS,
+    FAILING,
     INCIDENTS,
     MORE_SOURCES,
     PROPAGATED,
@@ -215,7 +216,7 @@ def settle(known: Known, context: Context) -> None:
         | (EDITS if asset.edited else 0)
         | (ASSIGNMENTS if known.assignments else 0)
         | (PROPAGATED if known.propagated else 0)
-        | (asset.layers & INCIDENTS)
+        | (asset.layers & (INCIDENTS | FAILING))
     )
     if len(known.claims) == 1 and not asset.edited and _unlabelled(known) and plain(asset, own):
         asset.statement = None

@@ -9,7 +9,7 @@ import msgspec
 from lily.types import Lane
 
 MORE_SOURCES, EDITS, ASSIGNMENTS, PROPAGATED = 1, 2, 4, 8
-INCIDENTS = 16  # open ones; kept up by whoever writes incidents
+INCIDENTS, FAILING = 16, 32  # open ones, and grave ones; kept up by whoever writes incidents
 
 
 class Asset(msgspec.Struct):

@@ -34,6 +34,7 @@ _QUOTED = re.compile(r"(['\\])")
 _ALL = {"tag": "tag", "business_term": "term"}
 _ONE_OF = {
     "asset_type": "type", "data_source": "source", "owner": "owner", "incident": "incident",
+    "health": "health",
 }  # fmt: skip
 _SINGLE = ("q", "updated_since", "deleted", "limit", "after")
 _NEVER_EMPTY = (*_ALL, *_ONE_OF, "updated_since")

@@ -151,5 +151,10 @@ def facets(
     return found
 
 
+def ill(failing: bool) -> list[str]:
+    """Of an asset that has open incidents."""
+    return [facet("incident", "open"), facet("health", "failing" if failing else "degraded")]
+
+
 def metadata_facet(key: str, value: str | int | float | bool) -> str:
     return f"=meta:{key}:{value}"[:MAX_LEXEME].lower()

@@ -16,6 +16,7 @@ from lily.assets.change import Assignment, Known, first_claim
 from lily.assets.model import (
     ASSIGNMENTS,
     COLUMNS,
+    FAILING,
     INCIDENTS,
     MORE_SOURCES,
     PROPAGATED,
@@ -258,7 +259,7 @@ def search_vector(asset: Asset) -> str:
         asset.business_terms, asset.metadata,
     )  # fmt: skip
     if asset.layers & INCIDENTS:
-        facets.append(words.facet("incident", "open"))
+        facets += words.ill(bool(asset.layers & FAILING))
     return words.vector(asset.asset_name, asset.qualified_name, asset.description, facets)
 
 

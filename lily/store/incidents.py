@@ -9,7 +9,8 @@ import msgspec
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
-from lily.assets.model import INCIDENTS, Asset
+from lily.assets import words
+from lily.assets.model import FAILING, INCIDENTS, Asset
 from lily.errors import Conflict, NotFound
 from lily.events.facts import Fact, FactKind
 from lily.incidents.model import COLUMNS, COURSE, KINDS, LIVE, Incident, suffering, told
@@ -39,24 +40,24 @@ EVENTS = (
     "SELECT number, at, kind, by, via, changes, comment FROM incident_event"
     " WHERE tenant = %s AND incident = %s ORDER BY number DESC LIMIT 1000"
 )
-LEXEME = "=incident:open"
-_SUFFERS = (
-    "EXISTS (SELECT FROM incident i WHERE i.tenant = a.tenant AND i.guid = a.guid"
-    " AND i.state IN ('open', 'acknowledged'))"
-)
-# One statement each way, so that an asset that is as it should be is not touched.
-FLAG = (
-    f"UPDATE asset a SET layers = a.layers | {INCIDENTS},"
-    f" search = a.search || '''{LEXEME}'''::tsvector"
-    " WHERE a.tenant = %s AND a.guid = ANY(%s)"
-    f" AND a.layers & {INCIDENTS} = 0 AND {_SUFFERS}"
-)
-UNFLAG = (
-    f"UPDATE asset a SET layers = a.layers & ~{INCIDENTS},"
-    f" search = ts_delete(a.search, '{LEXEME}')"
-    " WHERE a.tenant = %s AND a.guid = ANY(%s)"
-    f" AND a.layers & {INCIDENTS} <> 0 AND NOT {_SUFFERS}"
-)
+_ILL = INCIDENTS | FAILING
+_FAILING, _DEGRADED = ("".join(f"''{word}'' " for word in words.ill(bad)) for bad in (True, False))
+# What the open incidents make of their assets; one that is as it should be is not touched.
+FLAG = f"""
+WITH w AS (
+  SELECT g.guid, CASE WHEN bool_or(i.severity IN ('critical', 'high')) THEN {_ILL}
+                      WHEN count(i.id) > 0 THEN {INCIDENTS} ELSE 0 END AS bits
+    FROM unnest(%(guids)s::uuid[]) AS g (guid)
+    LEFT JOIN incident i ON i.tenant = %(tenant)s AND i.guid = g.guid
+                        AND i.state IN ('open', 'acknowledged')
+   GROUP BY g.guid)
+UPDATE asset a SET layers = (a.layers & ~{_ILL}) | w.bits,
+       search = ts_delete(a.search, %(words)s::text[]) || CASE w.bits
+         WHEN {_ILL} THEN '{_FAILING}'::tsvector WHEN {INCIDENTS} THEN '{_DEGRADED}'::tsvector
+         ELSE ''::tsvector END
+  FROM w WHERE a.tenant = %(tenant)s AND a.guid = w.guid AND a.layers & {_ILL} <> w.bits
+"""
+_WORDS = sorted({*words.ill(True), *words.ill(False)})
 CLOSE_ALL = "UPDATE incident_external SET closed = %s WHERE tenant = %s AND incident = %s"
 REMEMBER_RULE = (
     "INSERT INTO rule_attachment (tenant, source, rule, guid, by, at)"
@@ -273,8 +274,10 @@ def settle(unit: Unit, touched: Sequence[Incident], facts: Sequence[Fact]) -> No
 
 
 def flag(unit: Unit, guids: Sequence[UUID]) -> None:
-    for statement in (FLAG, UNFLAG) if guids else ():
-        unit.conn.execute(statement, [unit.tenant.number, list(guids)])
+    """Bring the marks of these assets up to date with their incidents."""
+    if guids:
+        values = {"tenant": unit.tenant.number, "guids": list(guids), "words": _WORDS}
+        unit.conn.execute(FLAG, values)
 
 
 def fact_of(

@@ -171,14 +171,19 @@ def test_an_asset_keeps_its_mark_when_it_is_seen_again(
     seen(system, tenant, NAME, description="new", tags=["PII"])
     seen(system, tenant, NAME, source="another", description="newer")
     assert read(core, tenant, NAME).layers & INCIDENTS
-    assert found(core, tenant) == [NAME]
+    assert found(core, tenant) == [NAME] == found(core, tenant, "health", "degraded")
+    heard(system, tenant, external_id="1", severity="critical")
+    assert found(core, tenant) == [NAME] == found(core, tenant, "health", "failing")
+    assert found(core, tenant, "health", "degraded") == []
+    seen(system, tenant, NAME, description="newest")
+    assert found(core, tenant, "health", "failing") == [NAME]
     heard(system, tenant, external_id="1", state="resolved")
-    assert found(core, tenant) == []
+    assert found(core, tenant) == [] == found(core, tenant, "health", "failing")
 
 
-def found(core: Core, tenant: Tenant) -> list[str]:
+def found(core: Core, tenant: Tenant, name: str = "incident", value: str = "open") -> list[str]:
     with core.database.unit(tenant) as unit:
-        return [a.qualified_name for a in search(unit, parse([("incident", "open")])).assets]
+        return [a.qualified_name for a in search(unit, parse([(name, value)])).assets]
 
 
 def test_moving_is_idempotent_and_tells_who(core: Core, system: Core, tenant: Tenant) -> None:

@@ -32,6 +32,12 @@ PARAMETERS = [
     _parameter("tag", "All of these effective tags.", ["PII"], many=True),
     _parameter("data_source", "One of these sources.", ["postgres"], many=True),
     _parameter("owner", "One of these owners.", ["ada@example.com"], many=True),
+    _parameter(
+        "health",
+        "Assets with open incidents: grave ones, or only others.",
+        many=True,
+        enum=["failing", "degraded"],
+    ),
     _parameter("incident", "`open`: assets that have an open incident.", many=True, enum=["open"]),
     _parameter("business_term", "All of these terms.", ["Churn"], many=True),
     _parameter("updated_since", "Changed at this time or later.", format="date-time"),
