@@ -49,7 +49,7 @@ class Compiled:
 
     def is_denied(self, grantee: Grantee) -> bool:
         """Whether the table as a whole is kept from them."""
-        keys = self._principal(grantee).keys()
+        keys = self._principal(grantee).keys
         return self._decide(keys, self._table).effect == "deny"
 
     @property
@@ -60,7 +60,7 @@ class Compiled:
 
     def told(self) -> dict[str, Any]:
         """Per protected column: why, for who asks what holds."""
-        keys = self._principal(NOBODY).keys()
+        keys = self._principal(NOBODY).keys
         found: dict[str, Any] = {}
         for name, column in self._columns.items():
             decision = self._decide(keys, column.target)
@@ -76,7 +76,7 @@ class Compiled:
         return found
 
     def _rules(self, grantee: Grantee) -> Rules:
-        keys = self._principal(grantee).keys()
+        keys = self._principal(grantee).keys
         whole = self._decide(keys, self._table)
         filters = dict.fromkeys(whole.filters)
         columns: dict[str, Rule] = {}

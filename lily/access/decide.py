@@ -16,6 +16,7 @@ from lily.access.model import (
 )
 
 REMEMBERED = 200_000
+NARROW = ("asset", "under", "tag", "type")  # what a column can be meant by alone
 NOTHING_ALLOWS = Decision("deny", "no policy allows it")
 
 
@@ -46,8 +47,9 @@ class Index:
     def __init__(self, policies: Iterable[Policy] = ()) -> None:
         self._policies: dict[UUID, Rule] = {}
         self._by_resource: dict[tuple[Action, tuple[str, str]], list[Rule]] = {}
-        self._gathered: dict[tuple[Action, UUID], tuple[Target, BySubject, bool]] = {}
+        self._gathered: dict[tuple[Action, int], tuple[Target, BySubject, bool]] = {}
         self._combined: dict[tuple[int, ...], Decision] = {}
+        self._narrow: set[UUID] = set()
         for policy in policies:
             self.put(policy)
 
@@ -59,17 +61,25 @@ class Index:
         self.drop(policy.id)
         if policy.enabled:
             rule = self._policies[policy.id] = Rule(policy)
+            if policy.effect == "filter" and policy.resource.kind in NARROW:
+                self._narrow.add(policy.id)
             self._by_resource.setdefault(_place(policy), []).append(rule)
             self._forget()
 
     def drop(self, policy_id: UUID) -> None:
         rule = self._policies.pop(policy_id, None)
+        self._narrow.discard(policy_id)
         if rule is not None:
             place = _place(rule.policy)
             self._by_resource[place].remove(rule)
             if not self._by_resource[place]:
                 del self._by_resource[place]
             self._forget()
+
+    @property
+    def filters_narrowly(self) -> bool:
+        """Whether a row filter may be about a column and not about its table."""
+        return bool(self._narrow)
 
     def rules(self, action: Action) -> list[Rule]:
         """Every policy for an action."""
@@ -88,7 +98,7 @@ class Index:
         self, principal: Principal, action: Action, target: Target, situation: Situation
     ) -> Decision:
         """What this principal may do with this asset, and which policies say so."""
-        return self.decide_keys(principal.keys(), action, target, situation)
+        return self.decide_keys(principal.keys, action, target, situation)
 
     def decide_keys(
         self, keys: frozenset[str], action: Action, target: Target, situation: Situation
@@ -119,7 +129,8 @@ class Index:
         return self._gather(action, target)[2]
 
     def _gather(self, action: Action, target: Target) -> tuple[Target, BySubject, bool]:
-        known = self._gathered.get((action, target.guid))
+        # By identity: an asset that changed is another object, and hashing a guid is slow.
+        known = self._gathered.get((action, id(target)))
         if known is not None and known[0] is target:
             return known
         by_subject: BySubject = {}
@@ -130,7 +141,7 @@ class Index:
                 by_subject.setdefault(subject, []).append(rule)
         if len(self._gathered) >= REMEMBERED:
             self._gathered.clear()
-        found = self._gathered[action, target.guid] = (target, by_subject, timeless)
+        found = self._gathered[action, id(target)] = (target, by_subject, timeless)
         return found
 
     def _together(self, applying: list[Rule]) -> Decision:

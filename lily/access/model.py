@@ -57,13 +57,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
 
 
-class Principal(msgspec.Struct, frozen=True):
+class Principal(msgspec.Struct, frozen=True, dict=True):
     """Who asks: a name, and the roles and groups that come with it."""
 
     user: str
     roles: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
 
+    @cached_property
     def keys(self) -> frozenset[str]:
         """As policies name their subjects."""
         return frozenset(

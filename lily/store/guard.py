@@ -90,7 +90,7 @@ class Snapshot:
         if (known := self._sights.get((user, roles))) is not None:
             return known
         all_roles = roles | self.memberships.roles(user)
-        keys = Principal(user, all_roles, self.memberships.groups(user)).keys()
+        keys = Principal(user, all_roles, self.memberships.groups(user)).keys
         found, timeless = sight(self.index, keys, situation)
         text = encoded(found)
         if timeless and len(self._sights) < SIGHTS:
@@ -158,20 +158,17 @@ class Guard:
         """One decision per question, all on the same state."""
         snapshot = self.confirmed(tenant)
         with snapshot.lock:
-            self._load(tenant, snapshot, {q.guid for q in questions})
-            keys: dict[int, frozenset[str]] = {}
-            answers = []
-            for question in questions:
-                target = snapshot.target(question.guid)
-                if target is None:
-                    answers.append(UNKNOWN)
-                    continue
-                who = question.principal  # most questions of a batch share one
-                if (known := keys.get(id(who))) is None:
-                    known = keys[id(who)] = who.keys()
-                decide = snapshot.index.decide_keys
-                answers.append(decide(known, question.action, target, situation))
-            return answers
+            found = [snapshot.target(question.guid) for question in questions]
+            if None in found:
+                self._load(tenant, snapshot, {question.guid for question in questions})
+                found = [snapshot.target(question.guid) for question in questions]
+            decide = snapshot.index.decide_keys
+            return [
+                UNKNOWN
+                if target is None
+                else decide(asked.principal.keys, asked.action, target, situation)
+                for asked, target in zip(questions, found, strict=True)
+            ]
 
     def confirmed(self, tenant: Tenant) -> Snapshot:
         """The tenant's state, looked at lately. Raises Unavailable when that cannot be."""
@@ -204,7 +201,7 @@ class Guard:
         situation: Situation,
     ) -> list[Decision]:
         """The same question of several assets, by whatever ids they are called."""
-        snapshot, keys = self.confirmed(tenant), principal.keys()
+        snapshot, keys = self.confirmed(tenant), principal.keys
         with snapshot.lock:
             found = [snapshot.named(name) for name in names]
             if None in found:
@@ -215,6 +212,18 @@ class Guard:
                 UNKNOWN if target is None else decide(keys, action, target, situation)
                 for target in found
             ]
+
+    def filters(
+        self, tenant: Tenant, principal: Principal, table: UUID, situation: Situation
+    ) -> tuple[str, ...]:
+        """What holds for each row of a table, whether said of it or of one of its columns."""
+        guids = [table]
+        if self.confirmed(tenant).index.filters_narrowly:
+            with self._database.whole(tenant) as unit:
+                guids += targets.fields(unit, table)
+        asked = [Question(principal, "READ", guid) for guid in guids]
+        found = self.check(tenant, asked, situation)
+        return tuple(dict.fromkeys(each for one in found for each in one.filters))
 
     def locate(self, tenant: Tenant, names: Sequence[str]) -> list[UUID]:
         """The assets that ids mean; what does not exist gets a guid that nobody has."""
