@@ -24,7 +24,7 @@ from lily.telemetry import logger
 from lily.types import Lane, Tenant
 from lily.wiring import Core
 
-# Behind a smaller batch the next would only be smaller still, and to plan one costs 30 ms of CPU.
+# Behind a smaller batch the next would only be smaller still, and Spark takes as long to plan it.
 LARGE = 500
 
 Stretches = dict[tuple[str, Lane, int, int], list[Row]]  # cell, lane, start, end
