@@ -24,6 +24,6 @@ def test_every_setting_has_a_meaning() -> None:
 def test_every_promised_command_exists() -> None:
     promised = (
         "up serve pipeline work migrate token tenant user asset search watch ingest dead lake"
-        " plugins doctor bench crawl agent"
+        " plugins doctor bench crawl agent lineage tags propagate"
     )
     assert {command.__name__ for command in COMMANDS} | set(GROUPS) == set(promised.split())
