@@ -30,7 +30,8 @@ PUBLIC = {
     "/.well-known/openid-configuration",
     "/n/ack",  # the link itself is the proof
 }
-PUBLIC_PREFIXES = ("/schemas", "/webhook", "/api/v1/auth/oidc")  # tools prove each call themselves
+# Tools prove each call themselves; an engine's address cannot be guessed.
+PUBLIC_PREFIXES = ("/schemas", "/webhook", "/engine", "/api/v1/auth/oidc")
 # Known to be somebody is enough: who one is, leaving, one's own password.
 ANYBODY = {"/api/v1/auth/logout", "/api/v1/auth/validate", "/api/v1/users/me/password"}
 
