@@ -74,8 +74,8 @@ def retry_after(value: str | None, now: datetime) -> timedelta | None:
     if not value:
         return None
     try:
-        wait = timedelta(seconds=float(value))
-    except (ValueError, OverflowError):
+        wait = timedelta(seconds=min(float(value), LONGEST_PAUSE.total_seconds()))
+    except ValueError:
         try:
             at = parsedate_to_datetime(value)
         except (ValueError, TypeError):

@@ -62,6 +62,10 @@ def running(vendor: Any, host: str = "127.0.0.1") -> Iterator[Any]:
         loop.run_until_complete(start())
         loop.run_forever()
         loop.run_until_complete(runners[0].cleanup())
+        if left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(left))
         loop.close()
 
     thread = threading.Thread(target=run, daemon=True)
