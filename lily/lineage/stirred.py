@@ -10,12 +10,20 @@ BY = "propagation"
 
 # Nothing else changes what travels.
 KINDS = (
-    "TagsChanged", "AssetCreated", "AssetChanged", "AssetDeleted", "AssetRestored",
+    "TagsChanged", "AssetCreated", "FieldsCreated", "AssetChanged", "AssetDeleted", "AssetRestored",
     "AssetArchived", "AssetPurged", "EdgeCreated", "EdgeChanged", "EdgeDeleted", "EdgeRestored",
     "BlockCreated", "BlockDeleted", "PropagationRuleCreated", "PropagationRuleChanged",
     "PropagationRuleDeleted", "TagDefined", "TagDefinitionChanged", "TagDefinitionDeleted",
 )  # fmt: skip
-_LIFE = ("AssetCreated", "AssetDeleted", "AssetRestored", "AssetArchived", "AssetPurged")
+# Of new fields their parent is told: edges may have outlived fields that were purged.
+_LIFE = (
+    "AssetCreated",
+    "FieldsCreated",
+    "AssetDeleted",
+    "AssetRestored",
+    "AssetArchived",
+    "AssetPurged",
+)
 _PLACES = ("asset_type", "data_source", "qualified_name")  # what rules filter by
 _TRAVEL = ("propagates", "edge_kinds", "max_depth")
 

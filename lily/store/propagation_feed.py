@@ -33,6 +33,7 @@ SELECT f.position, f.kind, f.guid, f.cause,
        CASE WHEN CASE f.kind
          WHEN 'AssetCreated' THEN rule.any OR f.payload LIKE '%%"tags":[%%'
            OR f.payload LIKE '%%"business_terms":[%%'
+         WHEN 'FieldsCreated' THEN false
          WHEN 'AssetChanged' THEN rule.any OR f.payload LIKE '%%_terms":%%'
          WHEN 'TagsChanged' THEN f.payload NOT LIKE '%%"propagated":{%%'
          ELSE true END THEN f.payload END
@@ -44,6 +45,12 @@ SELECT f.position, f.kind, f.guid, f.cause,
 JOINED = """
 SELECT upstream FROM edge WHERE tenant = %(tenant)s AND upstream = ANY(%(guids)s)
 UNION SELECT downstream FROM edge WHERE tenant = %(tenant)s AND downstream = ANY(%(guids)s)
+"""
+OF_COLUMNS = """
+SELECT up_top FROM edge
+ WHERE tenant = %(tenant)s AND level = 'column' AND up_top = ANY(%(guids)s)
+UNION SELECT down_top FROM edge
+ WHERE tenant = %(tenant)s AND level = 'column' AND down_top = ANY(%(guids)s)
 """
 
 Places = dict[str, dict[int, int]]  # cell, tenant, position
@@ -75,12 +82,16 @@ def read(
     """The next facts that may stir something, and how far that goes."""
     values = {"tenant": tenant, "after": after, "upto": upto, "kinds": list(KINDS), "limit": limit}
     rows = conn.execute(FACTS, values).fetchall()
-    born = [row[2] for row in rows if row[1] == "AssetCreated" and row[4] is None]
     joined: set[UUID] = set()
-    if born:
-        known = conn.execute(JOINED, {"tenant": tenant, "guids": born})
-        joined = {guid for (guid,) in known}
-    facts = [_told(*row) for row in rows if row[4] is not None or row[2] in joined]
+    for kind, query in (("AssetCreated", JOINED), ("FieldsCreated", OF_COLUMNS)):
+        born = [row[2] for row in rows if row[1] == kind and row[4] is None]
+        if born:
+            known = conn.execute(query, {"tenant": tenant, "guids": born})
+            joined.update(guid for (guid,) in known)
+    waited = ("AssetCreated", "FieldsCreated")
+    facts = [
+        _told(*row) for row in rows if row[4] is not None or (row[1] in waited and row[2] in joined)
+    ]
     return facts, rows[-1][0] if len(rows) == limit else upto
 
 
