@@ -1,7 +1,9 @@
 """An incident goes out to every channel, and its course is told there once, without an echo."""
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -13,6 +15,7 @@ from lily.store import connections
 from lily.types import Tenant
 from lily.wiring import Core
 from tests.flow.notifying import SECRET, TESTER, Stage, staged
+from tests.packages import install
 from tests.vendors import freshdesk, jira, slack, teams
 from tests.vendors.server import Scripted, running
 
@@ -213,3 +216,57 @@ def test_words_of_a_template_and_the_inbox_of_a_person(stage: Stage) -> None:
         stage.happen(qualified_name="shop/people", guid=uuid4())
         stage.tell()
         assert b'"title":"ann touched shop/people","text":"AssetChanged"' in vendor.calls[0][3]
+
+
+PAGER = """
+import msgspec
+from pydantic import BaseModel
+from lily.sdk import Call
+
+
+class Pager:
+    class Options(BaseModel):
+        url: str
+
+    def __init__(self, options):
+        self._url = options.url
+
+    def address(self):
+        return self._url
+
+    def send(self, notice):
+        body = msgspec.json.encode({"what": notice.title, "before": notice.handle})
+        answer = yield Call("POST", self._url, {"Content-Type": "application/json"}, body)
+        return answer.json()
+
+
+class Shout:
+    class Options(BaseModel):
+        pass
+
+    def __init__(self, options):
+        pass
+
+    def __call__(self, notice, channel):
+        return msgspec.structs.replace(notice, title=notice.title.upper() + " on " + channel)
+"""
+
+
+def test_a_target_and_a_filter_of_a_stranger_work_without_touching_lily(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = {"lily.targets": {"pager": "Pager"}, "lily.filters": {"shout": "Shout"}}
+    for number, (group, names) in enumerate(packages.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        install(folder, monkeypatch, f"lily-stranger-{number}", names, PAGER, group)
+    with running(Scripted((200, {}, b'{"id": 7}'))) as vendor:
+        stage.connect("shout", "filter")
+        stage.subscribe(stage.connect("pager", url=vendor.url, name="the pager"))
+        asset = uuid4()
+        for _ in range(2):
+            stage.happen(guid=asset, qualified_name="people")
+            stage.tell()
+        said = [json.loads(body) for _, _, _, body in vendor.calls]
+        assert said[0] == {"what": "PEOPLE HAS CHANGED on the pager", "before": None}
+        assert said[1]["before"] == {"id": 7}
