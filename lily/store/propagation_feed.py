@@ -53,6 +53,9 @@ UNION SELECT down_top FROM edge
  WHERE tenant = %(tenant)s AND level = 'column' AND down_top = ANY(%(guids)s)
 """
 
+PURGED = "SELECT 1 FROM tombstone WHERE tenant = %s LIMIT 1"  # else no edge can have waited
+WAITED = {"AssetCreated": JOINED, "FieldsCreated": OF_COLUMNS}
+
 Places = dict[str, dict[int, int]]  # cell, tenant, position
 
 
@@ -83,14 +86,13 @@ def read(
     values = {"tenant": tenant, "after": after, "upto": upto, "kinds": list(KINDS), "limit": limit}
     rows = conn.execute(FACTS, values).fetchall()
     joined: set[UUID] = set()
-    for kind, query in (("AssetCreated", JOINED), ("FieldsCreated", OF_COLUMNS)):
+    for kind, query in WAITED.items():
         born = [row[2] for row in rows if row[1] == kind and row[4] is None]
-        if born:
+        if born and conn.execute(PURGED, [tenant], prepare=True).fetchone():
             known = conn.execute(query, {"tenant": tenant, "guids": born})
             joined.update(guid for (guid,) in known)
-    waited = ("AssetCreated", "FieldsCreated")
     facts = [
-        _told(*row) for row in rows if row[4] is not None or (row[1] in waited and row[2] in joined)
+        _told(*row) for row in rows if row[4] is not None or (row[1] in WAITED and row[2] in joined)
     ]
     return facts, rows[-1][0] if len(rows) == limit else upto
 
