@@ -29,7 +29,7 @@ from lily.store.presence import presence
 from lily.store.propagation import Propagator, Stretch
 from lily.store.propagation_feed import FactTail, Places, Read
 from lily.store.propagation_plan import Plan
-from lily.store.propagation_tasks import TaskLoop, Tasks
+from lily.store.propagation_tasks import CALM, TaskLoop, Tasks
 from lily.types import Tenant
 from lily.wiring import Core
 
@@ -104,7 +104,7 @@ class PropagateStage:
         self._stop = stop
         self._tenants: dict[int, Tenant] = {}
         self._propagator = Propagator(core.database, core.clock, stop)
-        self._tasks = Tasks(self._propagator, recompute=self._recompute)
+        self._tasks = Tasks(self._propagator, recompute=self._recompute, calm=CALM)
         self._loop = TaskLoop(self._propagator, self._tasks)
         self._spark: SparkSession | None = None
         self._settings = ""

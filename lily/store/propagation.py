@@ -54,6 +54,20 @@ INSERT INTO propagation_task
   (tenant, id, starts, up_starts, whole, names, cause, traceparent, position, size, created_at)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
+# One that waits for the same names takes it in; behind very many starts lies everything.
+EXTEND = """
+UPDATE propagation_task t
+   SET whole = t.whole OR %(whole)s
+         OR cardinality(t.starts) + cardinality(%(starts)s::uuid[]) > %(most)s,
+       starts = CASE WHEN t.whole OR %(whole)s THEN '{}' ELSE t.starts || %(starts)s::uuid[] END,
+       up_starts = CASE WHEN t.whole OR %(whole)s THEN '{}'
+                        ELSE t.up_starts || %(up_starts)s::uuid[] END
+ WHERE t.tenant = %(tenant)s AND t.id = (
+   SELECT o.id FROM propagation_task o
+    WHERE o.tenant = %(tenant)s AND o.state = 'waiting'
+      AND o.names IS NOT DISTINCT FROM %(names)s::text[] ORDER BY o.created_at LIMIT 1)
+"""
+MANY_STARTS = 20_000
 STOCK_EVERY = 2.0
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 PATIENCE = 120.0
@@ -300,13 +314,17 @@ def _ask(
     conn: psycopg.Connection, tenant: Tenant, scope: Scope, fact: Told, size: int, now: Any
 ) -> None:
     """Remember a reach that is too large for this transaction."""
-    names = sorted(scope.names) if scope.names is not None else None
-    conn.execute(
-        ASK,
-        [tenant.number, uuid4(), list(scope.starts), list(scope.up_starts), scope.whole, names,
-         fact.cause, fact.traceparent, fact.position, size, now],
-    )  # fmt: skip
-    conn.execute("SELECT pg_notify('lily_tasks', %s)", [str(tenant.number)])
+    values = {
+        "tenant": tenant.number, "starts": list(scope.starts), "up_starts": list(scope.up_starts),
+        "whole": scope.whole, "names": sorted(scope.names) if scope.names is not None else None,
+        "most": MANY_STARTS,
+    }  # fmt: skip
+    if conn.execute(EXTEND, values).rowcount == 0:
+        conn.execute(
+            ASK,
+            [tenant.number, uuid4(), values["starts"], values["up_starts"], scope.whole,
+             values["names"], fact.cause, fact.traceparent, fact.position, size, now],
+        )  # fmt: skip
 
 
 def _causes(found: Stirred, newest: Told) -> Callable[[Sequence[Difference]], Cause]:

@@ -29,7 +29,9 @@ from lily.types import Tenant
 CHUNK = 2_000  # rows a transaction
 TIRED = 3  # plans that went stale, after which the next one is made while others wait
 LONG = 600.0  # seconds after which it is told that a task takes long
-POLL = 1.0
+POLL = 0.5
+CALM = 1.0
+RESTLESS = 60.0  # seconds after which nothing is waited for
 WIDE = 200_000  # assets from which a whole tenant is planned by the batch job, if there is one
 
 DUTY = "propagation-tasks"
@@ -93,12 +95,14 @@ class Tasks:
 
     def __init__(
         self, propagator: Propagator, chunk: int = CHUNK, recompute: Recompute | None = None,
-        wide: int = WIDE,
+        wide: int = WIDE, calm: float = 0.0,
     ) -> None:  # fmt: skip
         self._propagator = propagator
         self._chunk = chunk
         self._recompute = recompute
         self._wide = wide
+        self._calm = calm  # seconds without another large change, before a plan is worth making
+        self._large_at: dict[int, float] = {}
         self._connections: dict[str, psycopg.Connection] = {}
         self._rest: _Rest | None = None
         self._lock = Lock()
@@ -110,7 +114,7 @@ class Tasks:
         """Work on one task of a tenant until it is done or another goes first. False: none."""
         conn = self._connection(tenant.cell)
         task = self._next(conn, tenant)
-        if task is None or not _mine(conn, tenant):
+        if task is None or not self._is_time(task) or not _mine(conn, tenant):
             return False
         try:
             self._work(conn, tenant, task)
@@ -123,10 +127,18 @@ class Tasks:
         for conn in self._connections.values():
             conn.close()
 
+    def _is_time(self, task: Task) -> bool:
+        """While an estate is loaded, every plan would be stale before it is made."""
+        quiet = monotonic() - self._large_at.get(task.tenant, float("-inf"))
+        age = self._propagator.clock.now() - task.created_at
+        return quiet >= self._calm or age.total_seconds() > RESTLESS
+
     def _look(self, tenant: Tenant, guids: frozenset[UUID] | None) -> None:
         """Somebody is about to commit what they saw of these assets."""
         with self._lock:
             rest = self._rest
+            if guids is None:
+                self._large_at[tenant.number] = monotonic()
             if rest is None or rest.tenant.number != tenant.number:
                 return
             if guids is None:
