@@ -198,13 +198,20 @@ def move(
     `source` is where the change came from; nobody tells it back there.
     """
     incident = get(unit, incident_id, lock=True)
-    if to_state not in COURSE[incident.state]:
-        return incident
     who = Who(by, source, at or _now(unit), cause or f"incident:{incident_id}", traceparent)
-    unit.conn.execute(CLOSE_ALL, [to_state in ("resolved",), unit.tenant.number, incident_id])
-    fact = change(unit, incident, {"state": to_state}, who, comment)
-    settle(unit, [incident], [fact] if fact else [])
+    if (fact := shift(unit, incident, to_state, who, comment)) is not None:
+        settle(unit, [incident], [fact])
     return incident
+
+
+def shift(
+    unit: Unit, incident: Incident, to_state: str, who: Who, comment: str = ""
+) -> Fact | None:
+    """The same for an incident that is locked; the fact is the caller's to record."""
+    if to_state not in COURSE[incident.state]:
+        return None
+    unit.conn.execute(CLOSE_ALL, [to_state == "resolved", unit.tenant.number, incident.id])
+    return change(unit, incident, {"state": to_state}, who, comment)
 
 
 def open_one(unit: Unit, incident: Incident, who: Who) -> Fact:

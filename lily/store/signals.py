@@ -24,7 +24,11 @@ from lily.types import Tenant
 END = 2**62
 MOST = 500  # assets that have the words of a name; more than that is no help
 
-FIRST_TIME = "INSERT INTO signal_key (tenant, key, at) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+HEARD = "SELECT tenant, key FROM signal_key WHERE tenant = ANY(%s) AND key = ANY(%s)"
+REMEMBER = (
+    "INSERT INTO signal_key (tenant, at, key) SELECT %s, %s, unnest(%s::text[])"
+    " ON CONFLICT DO NOTHING"
+)
 NAMED = "SELECT guid, qualified_name, asset_type FROM assets_named(%s, %s::tsquery, %s)"
 ALIASED = (
     "SELECT a.guid, a.qualified_name, a.asset_type FROM asset_alias n"
@@ -81,6 +85,14 @@ class Heard(msgspec.Struct, frozen=True):
     raw: str = ""
     traceparent: str = ""
 
+    @property
+    def key(self) -> str:
+        """What makes twice once."""
+        return f"{self.source}|{self.signal.key}"[:2000].replace("\0", "")
+
+
+Told = tuple[list[Incident], list[Fact]]  # what was touched, and what there is to tell
+
 
 def hear_all(
     conn: psycopg.Connection,
@@ -88,30 +100,72 @@ def hear_all(
     tenant: Callable[[int], Tenant],
     now: datetime,
 ) -> list[tuple[Heard, str]]:
-    """Apply signals in their order; those that cannot be stored come back with the reason."""
+    """Apply signals in their order; those that cannot be stored come back with the reason.
+
+    All together first: one that is refused is found by trying each alone.
+    """
+    fresh = _unheard(conn, heard)
+    try:
+        with conn.transaction():
+            _hear(conn, fresh, tenant, now)
+        return []
+    except (psycopg.DataError, psycopg.IntegrityError):
+        return _one_by_one(conn, fresh, tenant, now)
+
+
+def _one_by_one(
+    conn: psycopg.Connection,
+    heard: Sequence[Heard],
+    tenant: Callable[[int], Tenant],
+    now: datetime,
+) -> list[tuple[Heard, str]]:
     refused = []
     for each in heard:
         try:
             with conn.transaction():
-                hear(Unit(conn, tenant(each.tenant)), each, now)
+                _hear(conn, [each], tenant, now)
         except (psycopg.DataError, psycopg.IntegrityError) as cause:
             refused.append((each, str(cause).strip()))
     return refused
 
 
-def hear(unit: Unit, message: Heard, now: datetime) -> None:
-    """Apply one signal, with its facts; one that was heard before changes nothing."""
+def _unheard(conn: psycopg.Connection, heard: Sequence[Heard]) -> list[Heard]:
+    """Each message once, without those that were heard before."""
+    if not heard:
+        return []
+    given = {(each.tenant, each.key): each for each in reversed(heard)}
+    values = [sorted({tenant for tenant, _ in given}), [key for _, key in given]]
+    for known in conn.execute(HEARD, values).fetchall():
+        given.pop((known[0], known[1]), None)
+    return sorted(given.values(), key=lambda each: each.offset)
+
+
+def _hear(
+    conn: psycopg.Connection,
+    heard: Sequence[Heard],
+    tenant: Callable[[int], Tenant],
+    now: datetime,
+) -> None:
+    """Facts and marks come last, once for each tenant: its other writers wait from there on."""
+    told: dict[int, Told] = defaultdict(lambda: ([], []))
+    for each in heard:
+        touched, facts = _take(Unit(conn, tenant(each.tenant)), each, now)
+        told[each.tenant][0].extend(touched)
+        told[each.tenant][1].extend(facts)
+    for number in sorted(told):
+        keys = [each.key for each in heard if each.tenant == number]
+        conn.execute(REMEMBER, [number, now, keys])
+        incidents.settle(Unit(conn, tenant(number)), *told[number])
+
+
+def _take(unit: Unit, message: Heard, now: datetime) -> Told:
+    """What one signal does."""
     signal = message.signal
-    key = f"{message.source}|{signal.key}"[:2000]
-    if unit.conn.execute(FIRST_TIME, [unit.tenant.number, key, now]).rowcount == 0:
-        return
     who = Who(signal.person or message.by, message.source, now, message.cause, message.traceparent)
-    if signal.incident:
-        found = _meant(unit, signal.incident)
-        if found is not None:
-            _moved(unit, found, signal, who)
-        return
-    _heard(unit, signal, message.source, message.when, who)
+    if not signal.incident:
+        return _heard(unit, signal, message.source, message.when, who)
+    found = _meant(unit, signal.incident)
+    return _moved(unit, found, signal, who) if found is not None else ([], [])
 
 
 def place(unit: Unit, called: Sequence[str]) -> list[Candidate]:
@@ -153,13 +207,13 @@ def revive(conn: psycopg.Connection, tenants: Mapping[int, Tenant]) -> None:
         incidents.flag(Unit(conn, tenants[number]), guids)
 
 
-def _heard(unit: Unit, signal: SignalSeen, source: str, when: When, who: Who) -> None:
+def _heard(unit: Unit, signal: SignalSeen, source: str, when: When, who: Who) -> Told:
     """A signal that names an incident by the tool's own id."""
     spoke = (moment(when), when[1])
     external = signal.external_id or signal.key
     row = unit.conn.execute(LINKED, [unit.tenant.number, source, external]).fetchone()
     if row is not None and (row[1], row[2]) > spoke:
-        return  # something newer is known of it
+        return [], []  # something newer is known of it
     facts: list[Fact] = []
     if row is not None:
         incident = incidents.get(unit, row[0], lock=True)
@@ -175,7 +229,7 @@ def _heard(unit: Unit, signal: SignalSeen, source: str, when: When, who: Who) ->
     changed = incidents.change(unit, incident, wanted, who, signal.comment)
     if changed is not None and not (facts and changed.kind == "IncidentChanged"):
         facts.append(changed)
-    incidents.settle(unit, [incident], facts)
+    return [incident], facts
 
 
 def _found_or_opened(
@@ -234,19 +288,16 @@ def _state(unit: Unit, incident: Incident, signal: SignalSeen) -> str | None:
     return to
 
 
-def _moved(unit: Unit, incident: Incident, signal: SignalSeen, who: Who) -> None:
+def _moved(unit: Unit, incident: Incident, signal: SignalSeen, who: Who) -> Told:
     """A signal that names an incident by Lily's id: a click, a ticket.
 
     A comment on a move that changes nothing is not told: it may be the echo of our own doing.
     """
     if signal.state is not None:
-        incidents.move(
-            unit, incident.id, signal.state, who.by, who.via, signal.comment,
-            at=who.at, cause=who.cause, traceparent=who.traceparent,
-        )  # fmt: skip
-    elif signal.comment:
+        fact = incidents.shift(unit, incident, signal.state, who, signal.comment)
+    else:
         fact = incidents.change(unit, incident, {}, who, signal.comment)
-        incidents.settle(unit, [], [fact] if fact else [])
+    return [incident], [fact] if fact else []
 
 
 def _meant(unit: Unit, given: str) -> Incident | None:

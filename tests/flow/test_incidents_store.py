@@ -4,12 +4,15 @@ from typing import Any
 
 import pytest
 
+from lily.assets.claims import when
 from lily.assets.model import INCIDENTS
 from lily.assets.query import parse
+from lily.events.signals import SignalSeen
 from lily.store import feed, incidents, signals
 from lily.store.database import Unit
 from lily.store.incidents import Who
 from lily.store.search import search
+from lily.store.signals import Heard
 from lily.types import Tenant
 from lily.wiring import Core
 from tests.conftest import new_tenant
@@ -217,6 +220,27 @@ def test_what_a_person_suppressed_ends_only_when_it_is_over(
         assert all_of(core, tenant)[0].state == "suppressed"
     heard(system, tenant, external_id="1", state="resolved", reopens=True)
     assert all_of(core, tenant)[0].state == "resolved"
+
+
+def test_what_cannot_be_stored_comes_back_and_the_rest_is_heard(
+    core: Core, system: Core, tenant: Tenant
+) -> None:
+    now = system.clock.now()
+    titles = ["first", "bad \0", "last"]
+    batch = [
+        Heard(
+            tenant.number, n, SignalSeen(key=title, external_id=title, state="open", title=title),
+            "montecarlo", "mc", f"cause {n}", when(now, n),
+        )
+        for n, title in enumerate(titles)
+    ]  # fmt: skip
+    with system.database.cell(tenant.cell, [tenant.number]) as conn:
+        [(refused, reason)] = signals.hear_all(conn, batch, lambda _: tenant, now)
+        assert signals.hear_all(conn, [batch[0], batch[2]], lambda _: tenant, now) == []
+    assert refused.cause == "cause 1" and reason
+    assert [each.title for each in all_of(core, tenant)] == ["first", "last"]
+    with core.database.unit(tenant) as unit:
+        assert feed.check(unit) is None
 
 
 def test_incidents_of_another_tenant_do_not_exist(core: Core, system: Core, tenant: Tenant) -> None:
