@@ -24,6 +24,7 @@ from lily.store import assets, feed
 from lily.store.copying import Stage, through
 from lily.store.ingest import write_links
 from lily.store.propagation_plan import Difference
+from lily.telemetry import PROPAGATED as PROPAGATED_ASSETS
 from lily.types import Lane
 
 STEP = Stage(
@@ -133,6 +134,7 @@ def apply(
     facts += more()
     if facts:
         _write(conn, tenant, changed, [known for known, _ in folded], facts, context.now)
+    PROPAGATED_ASSETS.inc(len(changed) + len(folded))
     return len(changed) + len(folded)
 
 

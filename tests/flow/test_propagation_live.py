@@ -10,11 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lily.lineage.travel import Filter
+from lily.pipeline import nightly
 from lily.pipeline.recompute import recompute
-from lily.store import propagation_rules
-from lily.store.propagation_plan import Difference
+from lily.store import feed, propagation_rules
 from lily.store.propagation_rules import Rule
-from lily.store.propagation_tasks import ask_for_all
 from tests.flow.apply import seen
 from tests.flow.people import Person
 from tests.flow.propagating import ACTOR, Graph
@@ -107,18 +106,23 @@ def test_the_batch_job_agrees_with_what_was_done_step_by_step(live: Live, graph:
     _add_rules(graph)
     seen(graph.system, graph.tenant, names[0], asset_owner="ann", metadata={"zone": "eu"})
     until(lambda: graph.waiting() is None, "all facts are handled")
-    assert recomputed(live, graph) == []
-    _spoil(graph)
-    assert {each.change for each in recomputed(live, graph)} == {"new", "gone", "moved"}
-    with live.system.database.cell(graph.tenant.cell, [graph.tenant.number]) as conn:
-        ask_for_all(conn, graph.tenant, "check", 1, live.system.clock.now())
-    until(lambda: recomputed(live, graph) == [], "what was spoilt is healed")
-
-
-def recomputed(live: Live, graph: Graph) -> list[Difference]:
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     settings = str(live.settings.home / "run" / "pipeline.json")
-    return recompute(spark, live.system, settings, graph.tenant).differences
+    assert recompute(spark, live.system, settings, graph.tenant).differences == []
+    right = _stored(graph)
+    _spoil(graph)
+    found = nightly.check(live.system, spark, settings, graph.tenant)
+    assert {each.change for each in found} == {"new", "gone", "moved"}
+    until(lambda: _stored(graph) == right, "what was spoilt is healed")
+    with live.core.database.unit(graph.tenant) as unit:
+        [told] = feed.after(unit, 0, 10, kinds=["PropagationChecked"])
+    assert '"applied":true' in (told.payload or "")
+
+
+def _stored(graph: Graph) -> set[tuple[Any, ...]]:
+    with graph.core.database.unit(graph.tenant) as unit:
+        query = "SELECT guid, field, name, value, root, depth, via, rule FROM propagated"
+        return set(unit.conn.execute(query).fetchall())
 
 
 def _add_rules(graph: Graph) -> None:

@@ -1,5 +1,6 @@
 """What a fact stirs, what hides, what carries: pure decisions of propagation."""
 
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from lily.lineage.hiding import hides
 from lily.lineage.stirred import Told, stirred
 from lily.lineage.travel import Carrier, Definition, Filter, Rule, carriers, in_scope
+from lily.pipeline.nightly import following
 
 A, B, E = (UUID(int=n) for n in (1, 2, 3))
 
@@ -89,3 +91,9 @@ def test_carriers_come_from_definitions_and_rules() -> None:
     assert [c.name for c in in_scope(found, {"PII", "y"})] == ["PII", "y"]
     everything = Carrier("tag")
     assert in_scope([everything], {"anything"}) == [everything]
+
+
+def test_the_check_comes_once_a_night() -> None:
+    before, after = datetime(2026, 5, 1, 2, 59, tzinfo=UTC), datetime(2026, 5, 1, 3, tzinfo=UTC)
+    assert following(before) == after
+    assert following(after) == after + timedelta(days=1)
