@@ -1,15 +1,13 @@
 """Target `freshdesk`: a ticket for each thing, notes for what happens to it, and its status."""
 
 import base64
-import hashlib
-from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-import msgspec
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from lily.sdk import Call, Notice, Rate, Refused, Reject, Sending
+from lily.connectors.tickets import Tickets, label
+from lily.sdk import Notice, Rate, Reject, Sending
 from lily.sdk.text import cut, escaped, line
 
 SUBJECT = 255
@@ -21,12 +19,13 @@ STATUS = {"acknowledged": PENDING, "resolved": RESOLVED}
 PORTAL = 2
 
 
-class Freshdesk:
+class Freshdesk(Tickets):
     """Makes a ticket, adds private notes, and sets its status along with the incident."""
 
     concurrency: ClassVar[int] = 2
     rate: ClassVar[Rate | None] = Rate(per_second=80 / 60, burst=5)
     threads: ClassVar[bool] = True
+    handle: ClassVar[str] = "id"
 
     class Options(BaseModel):
         model_config = ConfigDict(extra="forbid")
@@ -48,30 +47,13 @@ class Freshdesk:
     def address(self) -> str:
         return self._options.url
 
-    def send(self, notice: Notice) -> Sending:
-        id = notice.handle["id"] if notice.handle else None
-        if id is None and (notice.unsure or notice.event not in ("opened", "told")):
-            id = yield from self._find(notice)
-        if id is not None:
-            try:
-                yield from self._update(notice, id)
-            except Refused as refusal:
-                if refusal.answer.status != 404:
-                    raise
-                id = None  # somebody deleted it
-        if id is None:
-            if notice.echo or notice.event == "resolved":
-                return None
-            id = yield from self._create(notice)
-        return {"id": id}
-
-    def _find(self, notice: Notice) -> Sending:
+    def find(self, notice: Notice) -> Sending:
         query = quote(f"\"tag:'{tag(notice)}'\"")
-        answer = yield self._call("GET", f"/search/tickets?query={query}", None, "GET /search")
+        answer = yield self.call("GET", f"/search/tickets?query={query}", None, "GET /search")
         found = (answer.json() or {}).get("results") or []
         return min((each["id"] for each in found), default=None)
 
-    def _create(self, notice: Notice) -> Sending:
+    def create(self, notice: Notice) -> Sending:
         body: dict[str, Any] = {
             "email": self._options.requester,
             "subject": line(notice.title, SUBJECT) or "Notice",
@@ -83,32 +65,24 @@ class Freshdesk:
         }
         if self._options.custom_fields:
             body["custom_fields"] = self._options.custom_fields
-        made = (yield self._call("POST", "/tickets", body)).json()
+        made = (yield self.call("POST", "/tickets", body)).json()
         if not isinstance(made, dict) or "id" not in made:
             raise Reject("did not say which ticket it made")
         return made["id"]
 
-    def _update(self, notice: Notice, id: int) -> Sending:
+    def update(self, notice: Notice, name: int) -> Sending:
         """The status first: set again, it changes nothing, while a note would be a second."""
         status = STATUS.get(notice.event)
         if status is not None and not notice.echo:
-            yield self._call("PUT", f"/tickets/{id}", {"status": status}, "PUT /tickets/…")
+            yield self.call("PUT", f"/tickets/{name}", {"status": status}, "PUT /tickets/…")
         note = {"body": page(notice, brief=True), "private": True}
-        yield self._call("POST", f"/tickets/{id}/notes", note, "POST /tickets/…/notes")
+        yield self.call("POST", f"/tickets/{name}/notes", note, "POST /tickets/…/notes")
         return None
-
-    def _call(
-        self, method: str, path: str, body: Mapping[str, Any] | None, label: str = ""
-    ) -> Call:
-        raw = msgspec.json.encode(body) if body is not None else b""
-        return Call(method, self._api + path, self._headers, raw, label or f"{method} {path}")
 
 
 def tag(notice: Notice) -> str:
-    """What finds the ticket again, and names the incident to what comes back."""
-    if notice.incident:
-        return f"lily-{notice.incident}"[:TAG]
-    return f"lily-n-{hashlib.sha256(notice.key.encode()).hexdigest()[:16]}"
+    """Tags are short; the beginning of an incident's id names it well enough."""
+    return label(notice)[:TAG]
 
 
 def page(notice: Notice, brief: bool = False) -> str:

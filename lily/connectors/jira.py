@@ -1,14 +1,13 @@
 """Target `jira`: one issue for each thing, comments for what happens to it, and its transitions."""
 
 import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-import msgspec
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from lily.sdk import Call, Notice, Rate, Refused, Reject, Sending
+from lily.connectors.tickets import Tickets, label
+from lily.sdk import Notice, Rate, Refused, Reject, Sending
 from lily.sdk.text import cut, line
 
 SUMMARY = 255
@@ -16,12 +15,13 @@ TEXT = 20_000
 CATEGORY = {"acknowledged": "indeterminate", "resolved": "done"}
 
 
-class Jira:
+class Jira(Tickets):
     """Makes an issue, comments on it, and moves it along with the incident."""
 
     concurrency: ClassVar[int] = 4
     rate: ClassVar[Rate | None] = Rate(per_second=5, burst=10)
     threads: ClassVar[bool] = True
+    handle: ClassVar[str] = "key"
 
     class Options(BaseModel):
         model_config = ConfigDict(extra="forbid")
@@ -50,32 +50,15 @@ class Jira:
     def address(self) -> str:
         return self._options.url
 
-    def send(self, notice: Notice) -> Sending:
-        key = notice.handle["key"] if notice.handle else None
-        if key is None and (notice.unsure or notice.event not in ("opened", "told")):
-            key = yield from self._find(notice)
-        if key is not None:
-            try:
-                yield from self._update(notice, key)
-            except Refused as refusal:
-                if refusal.answer.status != 404:
-                    raise
-                key = None  # somebody deleted it
-        if key is None:
-            if notice.echo or notice.event == "resolved":
-                return None  # nothing to say where nothing was said
-            key = yield from self._create(notice)
-        return {"key": key}
-
-    def _find(self, notice: Notice) -> Sending:
+    def find(self, notice: Notice) -> Sending:
         """The issue that carries our label; two of them are ours, and the older is the one."""
         jql = f'project = {self._options.project} AND labels = "{label(notice)}" ORDER BY created'
         body = {"jql": jql, "fields": ["key", "status"], "maxResults": 2}
-        found = (yield self._call("POST", "/search/jql", body)).json() or {}
+        found = (yield self.call("POST", "/search/jql", body)).json() or {}
         issues = found.get("issues") or []
         return issues[0]["key"] if issues else None
 
-    def _create(self, notice: Notice) -> Sending:
+    def create(self, notice: Notice) -> Sending:
         fields: dict[str, Any] = {
             "project": {"key": self._options.project},
             "issuetype": {"name": self._options.issue_type},
@@ -88,50 +71,37 @@ class Jira:
         if priority:
             fields["priority"] = {"name": priority}
         try:
-            answer = yield self._call("POST", "/issue", {"fields": fields})
+            answer = yield self.call("POST", "/issue", {"fields": fields})
         except Refused as refusal:
             wrong = (refusal.answer.json() or {}).get("errors") or {}
             if refusal.answer.status != 400 or "priority" not in wrong or not priority:
                 raise
             del fields["priority"]  # not on the project's screen
-            answer = yield self._call("POST", "/issue", {"fields": fields})
+            answer = yield self.call("POST", "/issue", {"fields": fields})
         made = answer.json()
         if not isinstance(made, dict) or "key" not in made:
             raise Reject("did not say which issue it made")
         return made["key"]
 
-    def _update(self, notice: Notice, key: str) -> Sending:
+    def update(self, notice: Notice, name: str) -> Sending:
         """Move it first: done again, that changes nothing, while a comment would be a second."""
         wanted = CATEGORY.get(notice.event)
         if wanted is not None and not notice.echo:
-            yield from self._move(key, wanted)
+            yield from self._move(name, wanted)
         body = {"body": document(notice, brief=True)}
-        yield self._call("POST", f"/issue/{key}/comment", body, "POST /issue/…/comment")
+        yield self.call("POST", f"/issue/{name}/comment", body, "POST /issue/…/comment")
         return None
 
     def _move(self, key: str, category: str) -> Sending:
         path, shown = f"/issue/{key}/transitions", "/issue/…/transitions"
-        found = (yield self._call("GET", path, None, f"GET {shown}")).json() or {}
+        found = (yield self.call("GET", path, None, f"GET {shown}")).json() or {}
         for each in found.get("transitions") or []:
             to = (each.get("to") or {}).get("statusCategory") or {}
             if to.get("key") == category:
                 body = {"transition": {"id": each["id"]}}
-                yield self._call("POST", path, body, f"POST {shown}")
+                yield self.call("POST", path, body, f"POST {shown}")
                 return None
         return None
-
-    def _call(
-        self, method: str, path: str, body: Mapping[str, Any] | None, label: str = ""
-    ) -> Call:
-        raw = msgspec.json.encode(body) if body is not None else b""
-        return Call(method, self._api + path, self._headers, raw, label or f"{method} {path}")
-
-
-def label(notice: Notice) -> str:
-    """What finds the issue again; what comes back from Jira names the incident by it."""
-    if notice.incident:
-        return f"lily-{notice.incident}"
-    return f"lily-n-{hashlib.sha256(notice.key.encode()).hexdigest()[:16]}"
 
 
 def document(notice: Notice, brief: bool = False) -> dict[str, Any]:

@@ -19,6 +19,7 @@ PATIENCE = 15.0  # seconds for one call, from the first packet to the last
 CONNECT = 5.0
 MOST_ANSWER = 256 * 1024
 AGENT = "Lily"
+MOST_URLS = 10_000
 
 
 class Unreached(Exception):
@@ -69,6 +70,7 @@ class Wire:
     ) -> None:
         self._allowed = allowed
         self._patience = patience
+        self._urls: dict[str, URL] = {}
         connector = aiohttp.TCPConnector(
             limit=0,
             use_dns_cache=False,
@@ -114,7 +116,19 @@ class Wire:
             raise Unreached(f"the connection broke: {told}", unsure=True) from None
 
     def _url(self, text: str) -> URL:
-        """As the client library reads it, for that is what it will call."""
+        """As the client library reads it, for that is what it will call.
+
+        What a name resolves to is looked at with every connection; the text itself only once.
+        """
+        if (known := self._urls.get(text)) is not None:
+            return known
+        url = self._checked(text)
+        if len(self._urls) >= MOST_URLS:
+            self._urls.clear()
+        self._urls[text] = url
+        return url
+
+    def _checked(self, text: str) -> URL:
         egress.parts(text)
         try:
             url = URL(text)
