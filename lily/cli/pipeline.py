@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,8 +12,6 @@ import typer
 from lily.cli import configured, options
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lily.wiring import Core
 
 Stage = Literal["ingest", "propagate", "lake", "bulk", "bulk-work"]
@@ -30,6 +29,10 @@ def pipeline(
             " starts Spark for them; `bulk-work` loads the files that wait and ends."
         ),
     ] = "ingest",
+    jars: Annotated[
+        Path | None,
+        typer.Option(help="For `lake`: the folder of `make jars`; Spark then writes with MERGE."),
+    ] = None,
     home: options.Home = None,
     database: options.Database = None,
     parent: options.Parent = None,
@@ -52,7 +55,7 @@ def pipeline(
         elif stage == "lake":
             from lily.pipeline import lake
 
-            lake.run(core, stop)
+            lake.run(core, stop, jars)
         elif stage == "bulk":
             os.nice(NICENESS)
             attend(core, stop, settings.home)
@@ -64,7 +67,7 @@ def pipeline(
         core.close()
 
 
-def attend(core: "Core", stop: Event, home: "Path") -> None:
+def attend(core: "Core", stop: Event, home: Path) -> None:
     """Wait for files; Spark runs in a process of its own, which ends when there are none."""
     from uuid import uuid4
 

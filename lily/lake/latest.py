@@ -6,7 +6,7 @@ import msgspec
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
-from lily.lake.cell import Position, marked
+from lily.lake.cell import Position, Rows, marked, written
 
 DIGESTS = "lily.slices"
 
@@ -23,6 +23,31 @@ def digests_of(table: Table) -> dict[Slice, str]:
     return found
 
 
+def digested(digests: Mapping[Slice, str]) -> dict[str, str]:
+    """As the table keeps it."""
+    said = {f"{bucket}/{part}": digest for (bucket, part), digest in digests.items()}
+    return {DIGESTS: msgspec.json.encode(said).decode()}
+
+
+class ByFiles:
+    """Writes slices whole, without Spark: files first, then one commit a table."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, list[DataFile]] = {}
+
+    def add(self, table: Table, rows: Rows) -> None:
+        self._files.setdefault(table.name()[-1], []).extend(written(table, rows))
+
+    def put(
+        self,
+        table: Table,
+        slices: Iterable[Slice],
+        digests: Mapping[Slice, str],
+        position: Position,
+    ) -> None:
+        replace(table, slices, self._files.pop(table.name()[-1], []), digests, position)
+
+
 def replace(
     table: Table,
     slices: Iterable[Slice],
@@ -33,9 +58,8 @@ def replace(
     """Put these files in the place of everything that the slices held."""
     gone = set(slices)
     old = [file for file in current_files(table) if slice_of(file) in gone]
-    said = {f"{bucket}/{part}": digest for (bucket, part), digest in digests.items()}
     with table.transaction() as transaction:
-        transaction.set_properties({DIGESTS: msgspec.json.encode(said).decode()})
+        transaction.set_properties(digested(digests))
         update = transaction.update_snapshot(snapshot_properties=marked(position))
         with update.overwrite() as files_of_table:
             for file in old:

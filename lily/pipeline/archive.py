@@ -1,9 +1,9 @@
 """The way of one cell's rows into its own lake, by position: plain Python, without Spark."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lily import wiring
 from lily.errors import Fenced
@@ -13,10 +13,10 @@ from lily.types import LANES
 from lily.wiring import Core
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
-    from lily.lake.cell import CellLake, Position
+    from lily.lake.cell import CellLake, Position, Rows
+    from lily.lake.latest import Slice
     from lily.lake.tables import Layout
     from lily.lake.upkeep import Done
 
@@ -26,14 +26,35 @@ LATEST_EVERY = 300.0
 Source = Callable[["Position"], tuple[list[tuple[object, ...]], "Position"]]
 
 
+class Writer(Protocol):
+    """How slices of the latest get into their table."""
+
+    def add(self, table: "Table", rows: "Rows") -> None:
+        """Gather rows of slices that have changed."""
+
+    def put(
+        self,
+        table: "Table",
+        slices: "Iterable[Slice]",
+        digests: "Mapping[Slice, str]",
+        position: "Position",
+    ) -> None:
+        """The slices then hold what was gathered, and nothing else."""
+
+
 class CellArchive:
     """The way of one cell's rows into its own lake. `rest` is called with seconds to pause for
     after each piece of work, so that others in the same process get their turn."""
 
     def __init__(
-        self, core: Core, cell: str, rest: Callable[[float], object] = lambda _: None
+        self,
+        core: Core,
+        cell: str,
+        rest: Callable[[float], object] = lambda _: None,
+        writer: Writer | None = None,
     ) -> None:
         self._core = core
+        self._writer = writer
         self._cell = cell
         self._rest = rest
         self._lake: CellLake | None = None
@@ -170,9 +191,11 @@ class CellArchive:
 
     def _refresh(self, tenants: list[int], heads: dict[int, int], at_once: bool) -> None:
         """Replace the slices of the latest assets and tags that have changed."""
-        from lily.lake.cell import position_of, written
-        from lily.lake.latest import digests_of, replace
+        from lily.lake.cell import position_of
+        from lily.lake.latest import ByFiles, digests_of
         from lily.lake.tables import ASSETS, EDGES, TAGS
+
+        writer = self._writer or ByFiles()
 
         if not at_once and self._due is not None and monotonic() < self._due:
             return
@@ -195,21 +218,18 @@ class CellArchive:
                     for each in {*now, *before, *tagged}
                     if now.get(each) != before.get(each) or now.get(each) != tagged.get(each)
                 }
-                asset_files: list[DataFile] = []
-                tag_files: list[DataFile] = []
                 for rows in self._slices(conn, tenants, sorted(changed & set(now))):
-                    asset_files += written(assets, rows)
+                    writer.add(assets, rows)
                     if labels := slices.tags_of(rows):
-                        tag_files += written(tags, labels)
-                replace(assets, changed, asset_files, now, position)
-                replace(tags, changed, tag_files, now, position)
+                        writer.add(tags, labels)
+                writer.put(assets, changed, now, position)
+                writer.put(tags, changed, now, position)
             if position_of(edges) != position:
                 joined, known = edge_slices.digests(conn, tenants), digests_of(edges)
                 moved = {e for e in {*joined, *known} if joined.get(e) != known.get(e)}
-                edge_files: list[DataFile] = []
                 for rows in self._slices(conn, tenants, sorted(moved & set(joined)), edge_slices):
-                    edge_files += written(edges, rows)
-                replace(edges, moved, edge_files, joined, position)
+                    writer.add(edges, rows)
+                writer.put(edges, moved, joined, position)
         for name in ("assets", "tags", "edges"):
             self._reached[name] = position
         # Not too often: a slice is written whole, however little of it has changed.

@@ -4,7 +4,7 @@ Spark only keeps the time. The stage asks the store by position, and each table 
 far it goes, so it may die at any point and go on where the last commit ended.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Event, Lock
 from time import monotonic
@@ -13,11 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lily.errors import Unavailable
-from lily.pipeline.archive import CellArchive
+from lily.pipeline.archive import CellArchive, Writer
 from lily.pipeline.session import check, fresh_checkpoint, session
+from lily.store.database import HOME
 from lily.store.presence import alive, presence
 from lily.telemetry import LOOP_FAILURES, logger
-from lily.wiring import Core
+from lily.wiring import Core, warehouse
 
 EVERY = "30 seconds"
 BUDGET = 20.0  # seconds a tick, half of them at rest: the ingest job lives in the same process
@@ -38,13 +39,17 @@ def start(spark: SparkSession, stage: "LakeStage", checkpoint: Path) -> Streamin
     )
 
 
-def run(core: Core, stop: Event) -> None:
-    """The stage as an application of its own; that of the ingest application then rests."""
-    home, chosen = core.settings.home, core.settings
+def run(core: Core, stop: Event, jars: Path | None = None) -> None:
+    """The stage as an application of its own; that of the ingest application then rests.
+
+    With the jars Spark itself writes the latest tables of the shared cell.
+    """
+    home = core.settings.home
+    found = sorted(jars.glob("*.jar")) if jars is not None else []
     with presence(core, "lake") as me:
         me.say(state="starting")
-        spark = session(chosen.spark, chosen.spark_memory, home / "spark", "lily-lake")
-        stage = LakeStage(core, stop, guest=False)
+        spark, writers = with_jars(core, home / "spark", found)
+        stage = LakeStage(core, stop, guest=False, writers=writers)
         try:
             query = start(spark, stage, fresh_checkpoint(home / "checkpoints" / "lake-alone"))
             me.say(state="active")
@@ -56,14 +61,34 @@ def run(core: Core, stop: Event) -> None:
             spark.stop()
 
 
+def with_jars(
+    core: Core, scratch: Path, jars: Sequence[Path]
+) -> tuple[SparkSession, dict[str, Writer]]:
+    """A session, and who writes the latest tables of which cell: a catalog is called the same in
+    every cell, and a session can have only one of a name, so it is the shared cell's."""
+    from lily.pipeline.lake_merge import ByMerge, options
+
+    chosen, database = core.settings, core.database
+    more = options(database.place_of(HOME), warehouse(chosen, HOME), jars) if jars else {}
+    spark = session(chosen.spark, chosen.spark_memory, scratch, "lily-lake", more=more)
+    return spark, {HOME: ByMerge(spark, scratch)} if jars else {}
+
+
 class LakeStage:
     """Archives all cells. A lake that fails is tried again with the next tick.
 
     As a guest of the ingest application it leaves the work to one that runs for itself.
     """
 
-    def __init__(self, core: Core, stop: Event, guest: bool = True) -> None:
+    def __init__(
+        self,
+        core: Core,
+        stop: Event,
+        guest: bool = True,
+        writers: Mapping[str, Writer] | None = None,
+    ) -> None:
         self._core = core
+        self._writers = writers or {}
         self._stop = stop
         self._cells: dict[str, CellArchive] = {}
         self._upkeep_at = monotonic() + FIRST_UPKEEP
@@ -112,7 +137,8 @@ class LakeStage:
 
     def _archive(self, cell: str, until: float) -> None:
         if cell not in self._cells:
-            self._cells[cell] = CellArchive(self._core, cell, self._stop.wait)
+            writer = self._writers.get(cell)
+            self._cells[cell] = CellArchive(self._core, cell, self._stop.wait, writer)
         self._safely(lambda: self._cells[cell].catch_up(until))
 
     def _safely(self, work: Callable[[], object]) -> None:

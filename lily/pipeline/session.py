@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,7 +20,12 @@ CHECKPOINTS = (
 
 
 def session(
-    master: str, memory: str, scratch: Path, application: str, java: str = ""
+    master: str,
+    memory: str,
+    scratch: Path,
+    application: str,
+    java: str = "",
+    more: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A session made for small, quick batches: see docs/decisions for each choice."""
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -50,7 +56,7 @@ def session(
         "spark.log.level": "ERROR",
     }
     builder = SparkSession.builder.master(master).appName(application)
-    for name, value in options.items():
+    for name, value in {**options, **(more or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

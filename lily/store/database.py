@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 import psycopg
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg_pool import ConnectionPool, PoolTimeout
 
@@ -119,6 +119,11 @@ class Database:
 
     def role_url(self, cell: str) -> str:
         return as_role(self.url_of(cell), self._role)
+
+    def place_of(self, cell: str) -> dict[str, str]:
+        """Host, port, name, user and password of a cell's database, for other programs."""
+        given = conninfo_to_dict(self.role_url(cell))
+        return {key: str(value) for key, value in given.items() if value is not None}
 
     def cells(self) -> list[str]:
         with self.home() as conn:

@@ -482,6 +482,60 @@ def test_spark_reads_the_same_tables_with_the_jars(
     assert (found["then"], found["now"]) == (then.rows, then.rows + 5)
 
 
+MERGES = """
+import sys
+from pathlib import Path
+from lily.pipeline.archive import CellArchive
+from lily.pipeline.lake import with_jars
+from lily.wiring import reopen
+
+settings, scratch, jars = sys.argv[1:]
+core = reopen(settings, "lily_system")
+spark, writers = with_jars(core, Path(scratch), [Path(jar) for jar in jars.split(",")])
+archive = CellArchive(core, "home", writer=writers["home"])
+for line in sys.stdin:
+    archive.catch_up(latest=True)
+    print("level", flush=True)
+archive.close()
+spark.stop()
+core.close()
+"""
+
+
+@pytest.mark.skipif(not JARS, reason="no jars; `make jars` fetches them")
+def test_spark_merges_what_differs_into_the_same_tables(place: Place, tmp_path: Path) -> None:
+    day = random.Random(8)
+    place.say(*a_day(day))
+    wiring.save(place.system.settings, tmp_path / "settings.json")
+    given = [str(tmp_path / "settings.json"), str(tmp_path / "spark"), ",".join(map(str, JARS))]
+    with (tmp_path / "errors").open("w") as errors, subprocess.Popen(
+        [sys.executable, "-c", MERGES, *given], text=True, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=errors,
+    ) as spark:  # fmt: skip
+        assert spark.stdin is not None and spark.stdout is not None
+        try:
+            for turn in range(3):
+                spark.stdin.write("go\n")
+                spark.stdin.flush()
+                said = spark.stdout.readline()
+                assert said == "level\n", (tmp_path / "errors").read_text()[-4000:]
+                assert_level(place)
+                if turn == 0:
+                    edits = Edits(place.core.database, place.core.clock, effective)
+                    edits.purge(place.tenant, a_name(place), ANN)
+                place.say(*a_day(day))
+        finally:
+            spark.stdin.close()
+            spark.wait(60)
+    place.archive.catch_up(latest=True)  # and without Spark it goes on from there
+    assert_level(place)
+
+
+def a_name(place: Place) -> str:
+    name: str = place.rows("SELECT qualified_name FROM assets WHERE lane = 'core' ORDER BY 1")[0][0]
+    return name
+
+
 def test_a_query_can_change_nothing_and_reach_no_files(place: Place) -> None:
     place.say(seen("t"))
     place.archive.catch_up()
@@ -544,8 +598,9 @@ def test_an_export_has_the_rows_of_the_tenant_only(place: Place) -> None:
     with serving(create_app(built)) as client:
         head = bearer(minted(built, place.tenant, "steward"))
         shown = client.get("/api/v1/lake", headers=head).json()
-        assert {each["table"] for each in shown["items"]} == set(TABLES)
-        assert all(each["lag_seconds"] == 0 and each["rows"] == 1 for each in shown["items"])
+        counted = {each["table"]: each["rows"] for each in shown["items"]}
+        assert counted == dict.fromkeys(TABLES, 1) | {"edges": 0}
+        assert all(each["lag_seconds"] == 0 for each in shown["items"])
         for table in TABLES:
             for kind, rows in FORMATS.items():
                 answer = client.get(f"/api/v1/lake/export/{table}?format={kind}", headers=head)
@@ -573,10 +628,10 @@ def test_the_command_line_lists_queries_and_maintains(place: Place) -> None:
 
     assert {each["table"]: each["rows"] for each in lily("tables", *who)} == dict.fromkeys(
         TABLES, 1
-    ) | {"tags": 0}
+    ) | {"tags": 0, "edges": 0}
     sql = "SELECT qualified_name FROM assets"
     assert lily("query", sql, *who) == [{"qualified_name": "shop.people"}]
-    assert {each["table"] for each in lily("maintain", *who)} == set(TABLES)
+    assert {each["table"] for each in lily("maintain", *who)} == {*TABLES, "edges"}
 
 
 TABLES = ("observations", "facts", "assets_history", "assets", "tags")
