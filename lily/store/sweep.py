@@ -1,5 +1,5 @@
-"""Takes away what is over: revocations, tokens, failed logins, remembered answers and
-signals."""
+"""Takes away what is over: revocations, tokens, failed logins, remembered answers, signals,
+and notices that were told long ago."""
 
 from lily.store.attempts import NOWHERE
 from lily.store.database import HOME, Database
@@ -9,9 +9,18 @@ HOME_STEPS = (
     "DELETE FROM login_failure WHERE at < now() - interval '1 day'",
     "DELETE FROM token WHERE expires_at < now() - interval '1 day'",
 )
+OLD = "n.at < now() - interval '90 days'"
 CELL_STEPS = (
     "DELETE FROM idempotency WHERE at < now() - interval '1 day'",
     "DELETE FROM signal_key WHERE at < now() - interval '90 days'",
+    # A delivery has the id of its notice. What is still being tried stays.
+    f"DELETE FROM delivery_attempt a USING notice n, delivery d WHERE {OLD}"
+    " AND d.tenant = n.tenant AND d.id = n.id AND d.settled_at IS NOT NULL"
+    " AND a.tenant = n.tenant AND a.delivery = n.id",
+    f"DELETE FROM delivery d USING notice n WHERE {OLD}"
+    " AND d.tenant = n.tenant AND d.id = n.id AND d.settled_at IS NOT NULL",
+    f"DELETE FROM notice n WHERE {OLD} AND NOT EXISTS"
+    " (SELECT FROM delivery d WHERE d.tenant = n.tenant AND d.id = n.id)",
 )
 
 

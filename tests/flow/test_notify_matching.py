@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lily.store import inbox
+from lily.store.sweep import sweep
 from lily.types import Tenant
 from lily.wiring import Core
 from lily.workers import match
@@ -117,3 +118,19 @@ class Hanging(Scripted):
     async def answer(self, request: Any, body: bytes) -> Any:
         await asyncio.sleep(30)
         return await super().answer(request, body)
+
+
+def test_what_was_told_long_ago_is_swept_and_what_is_still_tried_stays(stage: Stage) -> None:
+    with running(Scripted(200)) as good, running(Scripted(500)) as bad:
+        stage.subscribe(stage.webhook(good.url))
+        stage.subscribe(stage.webhook(bad.url))
+        stage.happen()
+        stage.tell()
+        with stage.system.database.cell(stage.tenant.cell, [stage.tenant.number]) as conn:
+            conn.execute("UPDATE notice SET at = now() - interval '91 days'")
+        sweep(stage.system.database)
+        assert [sent.state for sent in stage.deliveries()] == ["waiting"]
+        with stage.core.database.unit(stage.tenant) as unit:
+            rows = unit.conn.execute("SELECT count(*) FROM delivery_attempt").fetchall()
+            kept = unit.conn.execute("SELECT count(*) FROM notice").fetchall()
+        assert (rows, kept) == ([(1,)], [(1,)])
