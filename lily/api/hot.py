@@ -18,7 +18,7 @@ from lily.errors import Invalid, NotFound, TooLarge, Unreadable
 from lily.incidents.model import Incident, suffering
 from lily.notify import documents
 from lily.store import deliveries
-from lily.store.incidents import open_incidents
+from lily.store.incident_views import open_incidents
 from lily.store.reads import Question
 from lily.types import Caller
 from lily.wiring import Services

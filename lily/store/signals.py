@@ -1,41 +1,29 @@
 """Signals become incidents: which one, on which asset, and what changes about it."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
 import msgspec
 import psycopg
 
-from lily.assets import words
 from lily.assets.claims import When, moment
-from lily.assets.model import INCIDENTS
 from lily.events.facts import Fact
 from lily.events.signals import SignalSeen
 from lily.incidents import names
 from lily.incidents.model import COURSE, Incident
-from lily.incidents.names import Candidate
 from lily.store import incidents
 from lily.store.database import Unit
 from lily.store.incidents import Who
+from lily.store.placing import by_rule, place
 from lily.types import Tenant
-
-END = 2**62
-MOST = 500  # assets that have the words of a name; more than that is no help
 
 HEARD = "SELECT tenant, key FROM signal_key WHERE tenant = ANY(%s) AND key = ANY(%s)"
 REMEMBER = (
     "INSERT INTO signal_key (tenant, at, key) SELECT %s, %s, unnest(%s::text[])"
     " ON CONFLICT DO NOTHING"
 )
-NAMED = "SELECT guid, qualified_name, asset_type FROM assets_named(%s, %s::tsquery, %s)"
-ALIASED = (
-    "SELECT a.guid, a.qualified_name, a.asset_type FROM asset_alias n"
-    " JOIN asset a ON a.tenant = n.tenant AND a.guid = n.guid"
-    " WHERE n.tenant = %s AND n.alias = %s AND a.deleted_by IS NULL"
-)
-RULE = "SELECT guid FROM rule_attachment WHERE tenant = %s AND source = %s AND rule = %s"
 LINKED = (
     "SELECT incident, spoke_at, spoke_at_offset FROM incident_external"
     " WHERE tenant = %s AND source = %s AND external_id = %s FOR UPDATE"
@@ -54,21 +42,6 @@ BY_PREFIX = (
 OPEN_RULE = (
     f"{incidents.SELECT} WHERE tenant = %s AND source = %s AND rule = %s"
     " AND guid IS NOT DISTINCT FROM %s AND state <> 'resolved' FOR UPDATE"
-)
-PARKED = (
-    f"{incidents.SELECT} WHERE tenant = %s AND guid IS NULL AND state <> 'resolved'"
-    " AND number < %s ORDER BY number DESC LIMIT %s FOR UPDATE SKIP LOCKED"
-)
-WAITING = (
-    "SELECT h.tenant, h.position FROM feed_head h WHERE h.tenant = ANY(%s) AND EXISTS ("
-    " SELECT FROM incident i WHERE i.tenant = h.tenant AND i.guid IS NULL"
-    " AND i.state <> 'resolved')"
-)
-UNMARKED = (
-    "SELECT DISTINCT i.tenant, i.guid FROM incident i"
-    " JOIN asset a ON a.tenant = i.tenant AND a.guid = i.guid"
-    " WHERE i.tenant = ANY(%s) AND i.state IN ('open', 'acknowledged')"
-    f" AND a.layers & {INCIDENTS} = 0"
 )
 
 
@@ -168,45 +141,6 @@ def _take(unit: Unit, message: Heard, now: datetime) -> Told:
     return _moved(unit, found, signal, who) if found is not None else ([], [])
 
 
-def place(unit: Unit, called: Sequence[str]) -> list[Candidate]:
-    """The assets that the first telling name may mean: one is an answer, several a question."""
-    for name in called:
-        rows = unit.conn.execute(ALIASED, [unit.tenant.number, name]).fetchall()
-        found = [Candidate(*row) for row in rows]
-        if found or (found := _named(unit, name)):
-            return found
-    return []
-
-
-def adopt(unit: Unit, now: datetime, before: int = END, limit: int = 100) -> int | None:
-    """Attach parked incidents whose asset has appeared, the newest first; where to go on."""
-    rows = unit.conn.execute(PARKED, [unit.tenant.number, before, limit]).fetchall()
-    for row in rows:
-        incident = incidents.read(row)
-        guid = _by_rule(unit, incident.source, incident.rule)
-        found = [guid] if guid else [each.guid for each in place(unit, incident.names)]
-        if len(found) == 1:
-            who = Who("lily", incident.source, now, f"incident:{incident.id}")
-            stays, fact = incidents.attach(unit, incident, found[0], who)
-            incidents.settle(unit, [stays], [fact])
-    return incidents.read(rows[-1]).number if len(rows) == limit else None
-
-
-def waiting(conn: psycopg.Connection, tenants: Sequence[int]) -> list[tuple[int, int]]:
-    """The tenants that have incidents to place, each with its feed's head."""
-    rows = conn.execute(WAITING, [list(tenants)]).fetchall()
-    return [(tenant, position) for tenant, position in rows]
-
-
-def revive(conn: psycopg.Connection, tenants: Mapping[int, Tenant]) -> None:
-    """Assets that were made anew while an incident of theirs was open suffer again."""
-    found: dict[int, list[UUID]] = defaultdict(list)
-    for number, guid in conn.execute(UNMARKED, [list(tenants)]).fetchall():
-        found[number].append(guid)
-    for number, guids in found.items():
-        incidents.flag(Unit(conn, tenants[number]), guids)
-
-
 def _heard(unit: Unit, signal: SignalSeen, source: str, when: When, who: Who) -> Told:
     """A signal that names an incident by the tool's own id."""
     spoke = (moment(when), when[1])
@@ -236,7 +170,7 @@ def _found_or_opened(
     unit: Unit, signal: SignalSeen, source: str, external: str, who: Who
 ) -> tuple[Incident, Fact | None]:
     """The open one of the same rule and asset, else a new one."""
-    guid = _by_rule(unit, source, signal.rule)
+    guid = by_rule(unit, source, signal.rule)
     called = names.usable(signal.names)
     found = [] if guid else place(unit, called)
     if len(found) == 1:
@@ -308,29 +242,3 @@ def _meant(unit: Unit, given: str) -> Incident | None:
     low, high = UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
     rows = unit.conn.execute(BY_PREFIX, [unit.tenant.number, low, high]).fetchall()
     return incidents.read(rows[0]) if len(rows) == 1 else None
-
-
-def _by_rule(unit: Unit, source: str, rule: str) -> UUID | None:
-    if not rule:
-        return None
-    row = unit.conn.execute(RULE, [unit.tenant.number, source, rule]).fetchone()
-    return row[0] if row else None
-
-
-def _named(unit: Unit, name: str) -> list[Candidate]:
-    """By the words of the name: first where the last part is the whole name of the asset."""
-    *_, last = parts = names.parts(name)
-    told = list(dict.fromkeys(word for part in parts for word in words.split(part)))
-    if not told:
-        return []
-    exact = _quoted(words.facet("name", last))
-    for query in ([exact, *map(_quoted, words.split(" ".join(parts[:-1])))], map(_quoted, told)):
-        values = [unit.tenant.number, " & ".join(query), MOST]
-        found = [Candidate(*row) for row in unit.conn.execute(NAMED, values).fetchall()]
-        if fit := names.fitting(found, name):
-            return fit
-    return []
-
-
-def _quoted(lexeme: str) -> str:
-    return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -2,7 +2,7 @@
 
 from threading import Event
 
-from lily.store import signals
+from lily.store import parked
 from lily.store.database import Unit
 from lily.types import Tenant
 from lily.wiring import Core
@@ -27,9 +27,9 @@ def work(core: Core, seen: dict[int, int], whole: bool = True) -> None:
     def look(cell: str) -> None:
         here = {tenant.number: tenant for tenant in tenants if tenant.cell == cell}
         with core.database.cell(cell, sorted(here)) as conn:
-            waiting = signals.waiting(conn, sorted(here))
+            waiting = parked.waiting(conn, sorted(here))
             if whole:
-                signals.revive(conn, here)
+                parked.revive(conn, here)
         for number, head in waiting:
             if whole or seen.get(number) != head:
                 seen[number] = head
@@ -39,9 +39,9 @@ def work(core: Core, seen: dict[int, int], whole: bool = True) -> None:
 
 
 def _adopt(core: Core, tenant: Tenant, whole: bool) -> None:
-    before: int | None = signals.END
+    before: int | None = parked.END
     while before is not None:
         with core.database.cell(tenant.cell, [tenant.number]) as conn:
-            before = signals.adopt(Unit(conn, tenant), core.clock.now(), before)
+            before = parked.adopt(Unit(conn, tenant), core.clock.now(), before)
         if not whole:
             return

@@ -8,7 +8,7 @@ from lily.assets.claims import when
 from lily.assets.model import INCIDENTS
 from lily.assets.query import parse
 from lily.events.signals import SignalSeen
-from lily.store import feed, incidents, signals
+from lily.store import feed, incident_views, incidents, parked, signals
 from lily.store.database import Unit
 from lily.store.incidents import Who
 from lily.store.search import search
@@ -82,11 +82,11 @@ def test_a_parked_incident_is_attached_when_its_asset_appears(
 ) -> None:
     heard(system, tenant, external_id="1", state="open", names=["zeus:ares.artemis"])
     with system.database.cell(tenant.cell, [tenant.number]) as conn:
-        assert signals.adopt(Unit(conn, tenant), system.clock.now()) is None
+        assert parked.adopt(Unit(conn, tenant), system.clock.now()) is None
     assert all_of(core, tenant)[0].guid is None
     seen(system, tenant, NAME, asset_type="table")
     with system.database.cell(tenant.cell, [tenant.number]) as conn:
-        signals.adopt(Unit(conn, tenant), system.clock.now())
+        parked.adopt(Unit(conn, tenant), system.clock.now())
     assert all_of(core, tenant)[0].guid == read(core, tenant, NAME).guid
     assert read(core, tenant, NAME).layers & INCIDENTS
     assert kinds(core, tenant) == ["IncidentOpened", "IncidentAttached"]
@@ -140,7 +140,10 @@ def test_an_incident_takes_its_course_once_wherever_it_is_moved_from(
     ]
     assert not read(core, tenant, NAME).layers & INCIDENTS
     with core.database.unit(tenant) as unit:
-        assert [e.by for e in incidents.events(unit, incident.id)][-2:] == ["ann", "montecarlo"]
+        assert [e.by for e in incident_views.events(unit, incident.id)][-2:] == [
+            "ann",
+            "montecarlo",
+        ]
         assert feed.check(unit) is None
 
 

@@ -20,7 +20,7 @@ from lily.assets.model import Asset, public
 from lily.errors import Forbidden
 from lily.store import freshness, history, inheritance, sources, views
 from lily.store.edits import Edits
-from lily.store.incidents import shown_with
+from lily.store.incident_views import shown_with
 from lily.tags.effective import effective
 from lily.types import Caller
 

@@ -16,7 +16,7 @@ from lily.api.rest.pages import mark, unmark
 from lily.errors import Conflict, Invalid
 from lily.events.signals import Severity, SignalState
 from lily.incidents.model import SEVERITIES, Incident, public
-from lily.store import incidents, views
+from lily.store import incident_views, incidents, views
 from lily.store.database import Unit
 from lily.store.edits import patiently
 from lily.store.incidents import Who
@@ -163,7 +163,7 @@ def listed(
     key = unmark(after, tuple[int])
     with services.core.database.unit(caller.tenant) as unit:
         guid = views.find(unit, asset_id).guid if asset_id else None
-        found = incidents.page(
+        found = incident_views.page(
             unit, key[0] if key else None, limit + 1, states, severities, words(source), guid, rule
         )
     page = found[:limit]
@@ -193,8 +193,8 @@ def opened(body: NewIncident, caller: Editor, services: ServicesDep) -> Response
 def read(id: Segment, caller: Reader, services: ServicesDep) -> Response:
     with services.core.database.unit(caller.tenant) as unit:
         found = incidents.get(unit, uuid_of("incident", id))
-        shown = public(found, incidents.asset_id(unit, found))
-        history = incidents.events(unit, found.id)
+        shown = public(found, incident_views.asset_id(unit, found))
+        history = incident_views.events(unit, found.id)
     return json({**shown, "history": history})
 
 
@@ -294,7 +294,7 @@ def _done(
     def attempt() -> dict[str, Any]:
         with services.core.database.unit(caller.tenant) as unit:
             found = work(unit)
-            return public(found, incidents.asset_id(unit, found))
+            return public(found, incident_views.asset_id(unit, found))
 
     return json(patiently(attempt), status)
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from lily.api.deps import ServicesDep, requires
 from lily.assets.model import public
 from lily.assets.query import LIMIT, MOST, parse
-from lily.store.incidents import shown_with
+from lily.store.incident_views import shown_with
 from lily.store.search import search
 from lily.types import Caller
 
