@@ -4,7 +4,7 @@ An address is a connection's own, and nobody can guess it. When the state cannot
 answer is 503, and the engine fails the statement.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -96,7 +96,10 @@ def found(services: Services, plugin: str, endpoint: str) -> tuple[Tenant, Engin
     number, _, token = endpoint.partition("-")
     if not number.isdigit() or len(number) > 9 or not token:
         raise NotFound("engine", endpoint)
-    tenant = services.core.database.tenant(int(number))
+    try:
+        tenant = services.core.database.tenant(int(number))
+    except NotFound:
+        raise NotFound("engine", endpoint) from None
     with services.core.database.unit(tenant) as unit:
         known = webhooks.by_token(unit, token)
     if known is None or known.connection.plugin != plugin or tenant.state != "active":
@@ -141,4 +144,10 @@ def _judge(services: Services, tenant: Tenant, engine: Engine, who: Who) -> Judg
         decision = table(named, action)
         return decision is not None and decision.effect == "deny" and bool(decision.policies)
 
-    return Judge(table, column, denied)
+    def filters(named: Table) -> Sequence[str]:
+        name = engine.table(named.catalog, named.schema, named.name)
+        if name is None:
+            return ()
+        return guard.filters(tenant, principal, guid_of(tenant.id, name), when)
+
+    return Judge(table, column, denied, filters)

@@ -51,7 +51,7 @@ async def shared(source: str, request: Request, services: ServicesDep) -> Respon
     """For tools with one address for everybody, as `/webhook/monte-carlo`: the tenant is the one
     whose secret verifies."""
     body = await _body(request)
-    proven = await run_in_threadpool(_by_account, services, _name(source), _headers(request), body)
+    proven = await run_in_threadpool(_by_account, services, source, _headers(request), body)
     return await _taken(services, *proven)
 
 
@@ -67,7 +67,7 @@ async def own(source: str, endpoint: str, request: Request, services: ServicesDe
     """The address is `webhook_url` of the connection."""
     body = await _body(request)
     proven = await run_in_threadpool(
-        _by_address, services, _name(source), endpoint, _headers(request), body
+        _by_address, services, source, endpoint, _headers(request), body
     )
     return await _taken(services, *proven)
 
@@ -80,7 +80,7 @@ async def own(source: str, endpoint: str, request: Request, services: ServicesDe
 )
 def greeted(source: str, endpoint: str, request: Request, services: ServicesDep) -> Response:
     """Okta's one-time verification."""
-    tenant, found = _address(services, _name(source), endpoint)
+    tenant, found = _address(services, source, endpoint)
     for plugin in _built(services, tenant, found):
         if not isinstance(plugin, Greets):
             raise NotFound("question", "that this tool asks")
@@ -115,17 +115,18 @@ def _by_address(
     tenant, found = _address(services, source, address)
     arrived = _received(services, tenant, found, headers, body)
     if arrived is None:
-        WEBHOOKS.labels(source, "refused").inc()
+        WEBHOOKS.labels(found.connection.plugin, "refused").inc()
         raise Forbidden(signing.REFUSAL)
     return tenant, found, arrived
 
 
-def _by_account(services: Services, source: str, headers: Mapping[str, str], body: bytes) -> Proven:
+def _by_account(services: Services, called: str, headers: Mapping[str, str], body: bytes) -> Proven:
     """Of all who claim the account, the one whose secret verifies."""
+    source = _name(called)
     try:
         kind = plugins.load("webhook", source)
     except PluginError:
-        raise NotFound("webhook", source) from None
+        raise NotFound("webhook", called) from None
     account = kind.account_in(body) if issubclass(kind, Claims) else ""
     database = services.core.database
     for number, id in webhooks.claims(database, source, account) if account else ():
@@ -141,7 +142,7 @@ def _by_account(services: Services, source: str, headers: Mapping[str, str], bod
     raise Forbidden(signing.REFUSAL)
 
 
-def _address(services: Services, source: str, address: str) -> tuple[Tenant, Endpoint]:
+def _address(services: Services, called: str, address: str) -> tuple[Tenant, Endpoint]:
     """Whose address it is; what nobody was given reads like what does not exist."""
     number, _, token = address.partition("-")
     if number.isascii() and number.isdigit() and len(number) < 10 and token:
@@ -149,12 +150,12 @@ def _address(services: Services, source: str, address: str) -> tuple[Tenant, End
         try:
             tenant = database.tenant(int(number))
         except NotFound:
-            raise NotFound("webhook", source) from None
+            raise NotFound("webhook", called) from None
         with database.unit(tenant) as unit:
             found = webhooks.by_token(unit, token)
-        if found is not None and found.connection.plugin == source and tenant.state == "active":
+        if found is not None and found.connection.plugin == _name(called) and tenant.state == "active":
             return tenant, found
-    raise NotFound("webhook", source)
+    raise NotFound("webhook", called)
 
 
 def _built(services: Services, tenant: Tenant, found: Endpoint) -> Sequence[Any]:

@@ -23,7 +23,7 @@ from tests.serving import serving
 
 PASSWORD = "correct horse 2"
 # Logins live in the home database, also those of a dedicated tenant; nothing else of it does.
-LOGINS = {"person", "service_account", "token"}
+LOGINS = {"person", "service_account", "token", "identity_provider"}
 
 
 class Estate(msgspec.Struct):
@@ -102,7 +102,7 @@ def settle(who: Person) -> Estate:
     event = {**EVENT, "run": run, "job": {"namespace": canary, "name": canary}}
     told = who.client.post("/api/v1/lineage", json=event, headers=who.headers)
     assert told.is_success, told.text
-    idp = {"name": canary, "issuer": "https://93.184.216.34", "audience": canary, "roles": {}}
+    idp = {"name": login, "issuer": "https://93.184.216.34", "audience": login, "roles": {}}
     target = {
         "name": f"{canary} target",
         "plugin": "webhook",
