@@ -153,7 +153,8 @@ def _address(services: Services, called: str, address: str) -> tuple[Tenant, End
             raise NotFound("webhook", called) from None
         with database.unit(tenant) as unit:
             found = webhooks.by_token(unit, token)
-        if found is not None and found.connection.plugin == _name(called) and tenant.state == "active":
+        right = found is not None and found.connection.plugin == _name(called)
+        if found is not None and right and tenant.state == "active":
             return tenant, found
     raise NotFound("webhook", called)
 
