@@ -13,6 +13,7 @@ import msgspec
 import psycopg
 from psycopg.types.json import Jsonb
 
+from lily.errors import Unavailable
 from lily.store.connections import Connection
 from lily.store.database import Database
 
@@ -98,8 +99,10 @@ ON CONFLICT (tenant, connection) DO UPDATE
        reason = excluded.reason
 """
 SENDING = "SELECT DISTINCT worker FROM delivery WHERE state = 'sending' AND worker <> %s"
+# What has a handle is looked up before it is made again, and searches lag a little behind.
 RECLAIM = """
-UPDATE delivery SET state = 'waiting', worker = NULL, unsure = true, due_at = %s,
+UPDATE delivery SET state = 'waiting', worker = NULL, unsure = true,
+       due_at = %s + CASE WHEN thread IS NULL THEN interval '0' ELSE interval '10 seconds' END,
        reason = 'The process that sent it ended.'
  WHERE state = 'sending' AND worker = %s
 """
@@ -182,11 +185,18 @@ class Alive:
 
     def __init__(self, database: Database, cell: str, worker: UUID) -> None:
         url = database.role_url(cell)
-        self._conn = psycopg.connect(url, autocommit=True, connect_timeout=5)
-        self._conn.execute(LOCK, [SPACE, str(worker)])
+        try:
+            self._conn = psycopg.connect(url, autocommit=True, connect_timeout=5)
+            self._conn.execute(LOCK, [SPACE, str(worker)])
+        except psycopg.OperationalError as cause:
+            raise Unavailable("The database cannot be reached.") from cause
 
-    def check(self) -> None:
-        self._conn.execute("SELECT 1")
+    def held(self) -> bool:
+        try:
+            self._conn.execute("SELECT 1")
+        except psycopg.Error:
+            return False
+        return True
 
     def close(self) -> None:
         self._conn.close()
@@ -299,13 +309,14 @@ def reclaim(conn: psycopg.Connection, me: UUID, now: datetime) -> int:
     return found
 
 
-def release(conn: psycopg.Connection, me: UUID, ids: Sequence[UUID]) -> None:
-    """Give back what was claimed and not begun."""
+def release(conn: psycopg.Connection, me: UUID, unbegun: Sequence[UUID], now: datetime) -> None:
+    """Give back what was claimed: what was not begun as if nothing had been, the rest as unsure."""
     conn.execute(
         "UPDATE delivery SET state = 'waiting', worker = NULL, tries = tries - 1"
         " WHERE state = 'sending' AND worker = %s AND id = ANY(%s)",
-        [me, list(ids)],
+        [me, list(unbegun)],
     )
+    conn.execute(RECLAIM, [now, me])
 
 
 def orphans(conn: psycopg.Connection, tenants: Sequence[int], now: datetime) -> int:

@@ -7,7 +7,9 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from threading import Event
 from time import monotonic
 from uuid import UUID, uuid4
@@ -15,7 +17,7 @@ from uuid import UUID, uuid4
 import msgspec
 import uvloop
 
-from lily.errors import Reject
+from lily.errors import Reject, Unavailable
 from lily.notify import acknowledge, egress, verdicts
 from lily.sdk.targets import Notice
 from lily.store import outbox, settling
@@ -35,7 +37,7 @@ AHEAD = 4  # times its places are claimed for a target that answers well
 GROUP = 1_000
 KNOWN = 1.0  # seconds for which the list of tenants is good
 TIDY = 5.0  # seconds between looks for what dead processes left
-GRACE = 20.0  # seconds to finish what is being sent when Lily stops
+GRACE = 5.0  # seconds to finish what is being sent when Lily stops
 
 _notice = msgspec.json.Decoder(Notice).decode
 
@@ -82,7 +84,8 @@ class Engine:
         self._states: dict[Key, OutletState] = {}
         self._cells: dict[int, str] = {}
         self._flying: Counter[Key] = Counter()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._started: dict[UUID, asyncio.Task[None]] = {}
+        self._queued: set[UUID] = set()  # of those, the ones that wait for their target's turn
         self._done: list[Settled] = []
         self._places: dict[Key, asyncio.Semaphore] = {}
         self._good: set[Key] = set()
@@ -92,22 +95,27 @@ class Engine:
 
     async def claim(self) -> list[Claimed]:
         """What is due and has a place to be sent from."""
-        room = AT_ONCE - len(self._tasks)
+        room = AT_ONCE - len(self._started)
         return await asyncio.to_thread(self._claim, room) if room > 0 else []
 
     def start(self, claimed: Sequence[Claimed]) -> None:
         for each in claimed:
             self._flying[each.tenant, each.connection] += 1
+            self._queued.add(each.id)
             task = asyncio.create_task(self._send(each))
-            self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            self._started[each.id] = task
+            task.add_done_callback(partial(self._ended, each.id))
 
     async def settle(self) -> None:
         """Write down what has ended, in groups."""
         async with self._writing:
             while self._done:
                 group, self._done = self._done[:GROUP], self._done[GROUP:]
-                await asyncio.to_thread(self._settle, group)
+                try:
+                    await asyncio.to_thread(self._settle, group)
+                except Unavailable:
+                    self._done[:0] = group  # the store is away for a moment; it is written then
+                    return
 
     async def round(self) -> int:
         """Everything that is due now, to its end; returns how many were sent."""
@@ -118,14 +126,23 @@ class Engine:
 
     async def finish(self, patience: float, last: bool = True) -> None:
         """Let what is under way end; what does not is taken over by others later."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=patience)
+        begun = {task for id, task in self._started.items() if not last or id not in self._queued}
+        if begun:
+            await asyncio.wait(begun, timeout=patience)
         await self.settle()
         if last:
-            for task in self._tasks:
+            for task in self._started.values():
                 task.cancel()
-            for lock in self._alive.values():
-                lock.close()
+            await asyncio.to_thread(self._release)
+
+    def _release(self) -> None:
+        """Leave nothing claimed behind; where that fails, others see that we are gone."""
+        now, unbegun = self._core.clock.now(), list(self._queued)
+        for cell, lock in self._alive.items():
+            tenants = [number for number, place in self._cells.items() if place == cell]
+            with suppress(Unavailable), self._core.database.cell(cell, tenants) as conn:
+                outbox.release(conn, self._worker, unbegun, now)
+            lock.close()
 
     # Claiming, in a thread ---------------------------------------------------------------------
 
@@ -184,9 +201,10 @@ class Engine:
 
     def _live_in(self, cell: str) -> None:
         """Hold the lock that says so; when it was lost, this worker's claims may be too."""
+        if cell in self._alive and not self._alive[cell].held():
+            self._alive.pop(cell).close()
         if cell not in self._alive:
             self._alive[cell] = Alive(self._core.database, cell, self._worker)
-        self._alive[cell].check()
 
     def _tenants(self) -> list[Tenant]:
         at, known = self._known
@@ -210,6 +228,7 @@ class Engine:
         places = self._places.setdefault(key, asyncio.Semaphore(outlet.concurrency))
         try:
             async with places:
+                self._queued.discard(claimed.id)
                 tried = await self._try(claimed, outlet, self._core.clock.now())
         finally:
             self._flying[key] -= 1
@@ -273,8 +292,8 @@ class Engine:
             handle=tried.handle,
         )
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+    def _ended(self, id: UUID, task: asyncio.Task[None]) -> None:
+        self._started.pop(id, None)
         if not task.cancelled() and (cause := task.exception()) is not None:
             logger(__name__).error("a send broke", reason=str(cause), exc_info=cause)
 

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from lily.notify import egress
 from lily.store import inbox
 from lily.store.sweep import sweep
 from lily.types import Tenant
 from lily.wiring import Core
 from lily.workers import match
+from lily.workers.deliver import Engine
+from lily.workers.wire import Wire
 from tests.flow.apply import seen
 from tests.flow.lineage import guid, join, tell
 from tests.flow.notifying import Stage, staged
@@ -134,3 +137,24 @@ def test_what_was_told_long_ago_is_swept_and_what_is_still_tried_stays(stage: St
             rows = unit.conn.execute("SELECT count(*) FROM delivery_attempt").fetchall()
             kept = unit.conn.execute("SELECT count(*) FROM notice").fetchall()
         assert (rows, kept) == ([(1,)], [(1,)])
+
+
+def test_a_worker_that_stops_leaves_nothing_claimed_behind(stage: Stage) -> None:
+    with running(Hanging()) as vendor:
+        stage.subscribe(stage.webhook(vendor.url))
+        stage.happen(count=20)
+        stage.match()
+
+        async def play() -> None:
+            wire = Wire(egress.networks(stage.allowed))
+            engine = Engine(stage.system, wire)
+            engine.start(await engine.claim())
+            await asyncio.sleep(0.2)
+            await engine.finish(0.1)
+            await wire.close()
+
+        asyncio.run(play())
+        found = stage.deliveries()
+        assert {sent.state for sent in found} == {"waiting"}
+        begun = [sent for sent in found if sent.tries]
+        assert len(begun) == 16 and all("ended" in sent.reason for sent in begun)
