@@ -39,14 +39,14 @@ DELETE FROM propagated WHERE tenant = %(tenant)s AND ctid = ANY (ARRAY(
   SELECT p.ctid FROM step s CROSS JOIN LATERAL (
     SELECT x.ctid FROM propagated x
      WHERE x.tenant = %(tenant)s AND x.guid = s.guid AND x.field = s.field AND x.name = s.name
-       AND x.value = s.value AND x.rule IS NOT DISTINCT FROM s.rule OFFSET 0) p
+       AND md5(x.value) = md5(s.value) AND x.rule IS NOT DISTINCT FROM s.rule OFFSET 0) p
    WHERE s.change = 'gone'))
 """
 STORE = """
 INSERT INTO propagated (tenant, guid, field, name, value, root, depth, via, rule)
 SELECT %(tenant)s, s.guid, s.field, s.name, s.value, s.root, s.depth, s.via, s.rule
   FROM step s WHERE s.change <> 'gone'
-    ON CONFLICT ON CONSTRAINT propagated_one
+    ON CONFLICT (tenant, guid, field, name, md5(value), rule)
     DO UPDATE SET root = excluded.root, depth = excluded.depth, via = excluded.via
 """
 LOCK = """

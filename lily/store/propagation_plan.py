@@ -99,7 +99,7 @@ _FROM = """
 """
 OWN = """
 INSERT INTO reach
-SELECT c.n, own.name, coalesce(x.value, ''), a.guid, coalesce(x.value, ''), a.guid, 0, NULL
+SELECT c.n, own.name, coalesce(md5(x.value), ''), a.guid, coalesce(x.value, ''), a.guid, 0, NULL
   FROM {nodes}
  CROSS JOIN LATERAL unnest({own}) AS own (name)
   JOIN carry c ON c.field = '{field}' AND (c.name IS NULL OR c.name = own.name)
@@ -139,8 +139,9 @@ SEED = Stage(
 # What stands at the edge of the region came the nearest way already.
 NEIGHBOURS = """
 INSERT INTO reach
-SELECT c.n, p.name, CASE WHEN p.field IN ('tag', 'term') THEN p.value ELSE '' END, p.guid, p.value,
-       p.root, p.depth, p.via
+SELECT c.n, p.name,
+       CASE WHEN p.field IN ('tag', 'term') AND p.value <> '' THEN md5(p.value) ELSE '' END,
+       p.guid, p.value, p.root, p.depth, p.via
   FROM (SELECT DISTINCT h.near FROM hop h
          WHERE NOT EXISTS (SELECT FROM region g WHERE g.guid = h.near)) o
  CROSS JOIN LATERAL (

@@ -226,3 +226,27 @@ def test_nobody_else_sees_rules_and_blocks(
     viewer = with_role(core, boss, "viewer")
     call(viewer, "POST", RULES, 403, {"name": "more", "field": "term"})
     assert [r["name"] for r in call(viewer, "GET", RULES, 200)["items"]] == ["terms"]
+
+
+def test_a_long_description_travels_whole(boss: Person, graph: Graph) -> None:
+    chain(graph, "a", "b", "c")
+    said = "".join(chr(0x4E00 + n * 37 % 20_000) for n in range(9_000))
+    seen(graph.system, graph.tenant, "a", description=said)
+    call(boss, "POST", RULES, 201, {"name": "texts", "field": "description"})
+    graph.settle()
+    assert read(graph.core, graph.tenant, "c").description == said
+    seen(graph.system, graph.tenant, "a", description=said + "!")
+    graph.settle()
+    assert read(graph.core, graph.tenant, "c").description == said + "!"
+
+
+def test_a_tag_travels_with_its_value(graph: Graph) -> None:
+    chain(graph, "a", "b")
+    graph.tag("a", "PII")
+    with graph.core.database.unit(graph.tenant) as unit:
+        unit.conn.execute("UPDATE tag_assignment SET value = %s", ["email " * 150])
+    graph.settle()
+    with graph.core.database.unit(graph.tenant) as unit:
+        row = unit.conn.execute("SELECT name, value FROM propagated").fetchone()
+    assert row == ("PII", "email " * 150)
+    assert read(graph.core, graph.tenant, "b").tags == ["PII"]

@@ -14,9 +14,10 @@ CREATE TABLE propagated (
   root    uuid NOT NULL,
   depth   int NOT NULL,
   via     uuid NOT NULL,                -- the last edge of the way
-  rule    uuid,
-  CONSTRAINT propagated_one UNIQUE NULLS NOT DISTINCT (tenant, guid, field, name, value, rule)
+  rule    uuid
 );
+CREATE UNIQUE INDEX propagated_one ON propagated (tenant, guid, field, name, md5(value), rule)
+  NULLS NOT DISTINCT;
 -- Not the tenant first: while nobody has counted the rows, it would look as good as the key.
 CREATE INDEX propagated_root ON propagated (root, tenant);
 SELECT protect('propagated');
