@@ -2389,9 +2389,6 @@ ALTER TABLE ONLY lily.policy
 ALTER TABLE ONLY lily.process
     ADD CONSTRAINT process_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY lily.propagated
-    ADD CONSTRAINT propagated_one UNIQUE NULLS NOT DISTINCT (tenant, guid, field, name, value, rule);
-
 ALTER TABLE ONLY lily.propagation_rule
     ADD CONSTRAINT propagation_rule_pkey PRIMARY KEY (tenant, id);
 
@@ -2659,6 +2656,8 @@ CREATE INDEX notice_inbox ON lily.notice USING btree (tenant, recipient, number)
 CREATE INDEX notice_unread ON lily.notice USING btree (tenant, recipient) WHERE ((recipient <> ''::text) AND (read_at IS NULL));
 
 CREATE INDEX policy_resource ON lily.policy USING btree (tenant, resource_kind, resource_id);
+
+CREATE UNIQUE INDEX propagated_one ON lily.propagated USING btree (tenant, guid, field, name, md5(value), rule) NULLS NOT DISTINCT;
 
 CREATE INDEX propagated_root ON lily.propagated USING btree (root, tenant);
 
