@@ -12,12 +12,13 @@ from psycopg.conninfo import conninfo_to_dict
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from lily.connectors import postgres_catalog as catalog
+from lily.connectors import postgres_made
 from lily.connectors.names import column, shown
 from lily.connectors.postgres_capture import Capture
 from lily.connectors.postgres_catalog import Column, Relation, Schema
 from lily.connectors.postgres_edges import edges_of
 from lily.connectors.postgres_names import Names, Place
-from lily.sdk import AssetSeen, Cursor, Reading, Reject, Retry, SqlPlace
+from lily.sdk import AssetSeen, Change, Cursor, Reading, Reject, Retry, SqlPlace
 
 KINDS = {
     "r": "table",
@@ -124,7 +125,7 @@ class Postgres:
     def uninstall(self) -> None:
         self._capture().uninstall()
 
-    def changes(self, cursor: Cursor | None) -> Iterator[str | Cursor | None]:
+    def changes(self, cursor: Cursor | None) -> Iterator[Change]:
         return self._capture().changes(cursor)
 
     def _capture(self) -> Capture:
@@ -142,10 +143,16 @@ class Postgres:
                 if self._wants_schema(schema.name):
                     yield self._seen_schema(database, schema)
             for batch in catalog.relations(conn, place, after):
+                made = postgres_made.noted(conn, batch)
                 for relation in batch:
-                    if self._wants(f"{relation.schema}.{relation.name}"):
-                        yield from self._seen_relation(database, relation)
-                        yield from edges_of(self.names, database, relation, self._wants)
+                    if not self._wants(f"{relation.schema}.{relation.name}"):
+                        continue
+                    yield from self._seen_relation(database, relation)
+                    yield from edges_of(self.names, database, relation, self._wants)
+                    if relation.oid in made:
+                        yield from postgres_made.edges_of(
+                            conn, self.names, database, relation, made[relation.oid], self._wants
+                        )
                 last = {"database": database, "schema": relation.schema, "relation": relation.name}
                 yield Cursor(last)
 

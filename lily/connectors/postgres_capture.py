@@ -8,9 +8,11 @@ from typing import Any
 import psycopg
 
 from lily.connectors.postgres_names import Names, Place
-from lily.sdk import Cursor, Reject, Retry
+from lily.sdk import Change, Cursor, Regranted, Reject, Retry
 
 CHANNEL = "lily_capture"
+ENFORCER = "lily enforcer"  # what our own sessions that change rights are called
+RIGHTS = ("GRANT", "REVOKE")
 KEPT = "7 days"
 
 # The functions run as whoever installs them, so that anybody's DDL can be noted, and swallow
@@ -26,10 +28,28 @@ CREATE TABLE IF NOT EXISTS lily_capture.event (
   name   text,
   sql    text
 );
+CREATE TABLE IF NOT EXISTS lily_capture.made (
+  relation oid PRIMARY KEY,
+  sql      text NOT NULL,
+  path     text[] NOT NULL
+);
 CREATE OR REPLACE FUNCTION lily_capture.changed() RETURNS event_trigger LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE made lily_capture.event;
+SECURITY DEFINER AS $$
+DECLARE
+  made lily_capture.event;
+  before pg_catalog.text := pg_catalog.current_setting('search_path');
+  path pg_catalog.text[] := pg_catalog.current_schemas(false);
 BEGIN
+  -- Where names without a schema were looked for is known only until we look ourselves.
+  PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+  IF position('$user' IN before) > 0 THEN
+    path := array_prepend(session_user::text, path);
+  END IF;
+  INSERT INTO lily_capture.made (relation, sql, path)
+  SELECT d.objid, current_query(), path FROM pg_event_trigger_ddl_commands() d
+   WHERE d.command_tag IN ('CREATE TABLE AS', 'SELECT INTO')
+     AND d.classid = 'pg_class'::regclass AND d.schema_name IS DISTINCT FROM 'pg_temp'
+  ON CONFLICT (relation) DO UPDATE SET sql = excluded.sql, path = excluded.path;
   FOR made IN
     INSERT INTO lily_capture.event (tag, kind, schema, name, sql)
     SELECT DISTINCT d.command_tag, d.object_type,
@@ -43,12 +63,16 @@ BEGIN
       LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE d.schema_name IS DISTINCT FROM 'pg_temp'
        AND coalesce(n.nspname, d.schema_name, '') !~ '^(pg_|lily_capture$)'
-       AND d.object_type IN ('table', 'table column', 'table constraint', 'view',
+       AND (d.object_type IN ('table', 'table column', 'table constraint', 'view',
          'materialized view', 'foreign table', 'index', 'schema')
+       -- Whose rights were changed PostgreSQL does not say; our own changes are no news.
+        OR (d.command_tag IN ('GRANT', 'REVOKE')
+          AND current_setting('application_name') <> '{ENFORCER}'))
     RETURNING *
   LOOP
     PERFORM pg_notify('{CHANNEL}', made.id::text);
   END LOOP;
+  PERFORM set_config('search_path', before, true);
 EXCEPTION WHEN OTHERS THEN NULL;
 END $$;
 CREATE OR REPLACE FUNCTION lily_capture.dropped() RETURNS event_trigger LANGUAGE plpgsql
@@ -79,6 +103,7 @@ DO $$ BEGIN
   END IF;
 END $$;
 DELETE FROM lily_capture.event WHERE at < now() - interval '{KEPT}';
+DELETE FROM lily_capture.made m WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = m.relation);
 """
 UNINSTALL = """
 DROP EVENT TRIGGER IF EXISTS lily_capture_changed;
@@ -86,8 +111,8 @@ DROP EVENT TRIGGER IF EXISTS lily_capture_dropped;
 DROP SCHEMA IF EXISTS lily_capture CASCADE;
 """
 LOCK = "SELECT pg_advisory_xact_lock(hashtext('lily_capture'))"  # two installers at once
-BEHIND = "SELECT id, schema, name, sql FROM lily_capture.event WHERE id > %s ORDER BY id"
-NAMED = "SELECT id, schema, name, sql FROM lily_capture.event WHERE id = ANY(%s) ORDER BY id"
+BEHIND = "SELECT id, tag, schema, name, sql FROM lily_capture.event WHERE id > %s ORDER BY id"
+NAMED = "SELECT id, tag, schema, name, sql FROM lily_capture.event WHERE id = ANY(%s) ORDER BY id"
 
 # Statements after which more than the named relation may have changed, and how much more.
 SCHEMA_WIDE = ("rename", "attach", "detach", "inherit")
@@ -108,7 +133,7 @@ class Capture:
     def uninstall(self) -> None:
         self._run(UNINSTALL)
 
-    def changes(self, cursor: Cursor | None) -> Iterator[str | Cursor | None]:
+    def changes(self, cursor: Cursor | None) -> Iterator[Change]:
         """Names under which something changed; first what was missed since the cursor."""
         places: dict[str, int] = dict(cursor.value) if cursor else {}
         try:
@@ -126,7 +151,7 @@ class Capture:
 
     def _heard(
         self, open: Mapping[str, psycopg.Connection], places: dict[str, int]
-    ) -> Iterator[str | Cursor | None]:
+    ) -> Iterator[Change]:
         ready, _, _ = select.select(list(open.values()), [], [], 1.0)
         yield None
         for name, conn in open.items():
@@ -138,11 +163,17 @@ class Capture:
 
     def _told(
         self, database: str, rows: psycopg.Cursor[Any], places: dict[str, int]
-    ) -> Iterator[str | Cursor | None]:
+    ) -> Iterator[Change]:
         events = rows.fetchall()
         if not events:
             return
-        found = [_place(database, schema, name, sql or "") for _, schema, name, sql in events]
+        found = [
+            _place(database, schema, name, sql or "")
+            for _, tag, schema, name, sql in events
+            if tag not in RIGHTS
+        ]
+        if len(found) < len(events):
+            yield Regranted(self._names.database(database))
         yield from (self._names.of(place) for place in outermost(found))
         places[database] = max(places.get(database, 0), events[-1][0])
         yield Cursor(dict(places))

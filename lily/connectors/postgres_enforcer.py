@@ -11,6 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from lily.connectors import postgres_rights as rights
 from lily.connectors.postgres import Postgres, server_of
+from lily.connectors.postgres_capture import ENFORCER
 from lily.connectors.postgres_names import Names, Place
 from lily.connectors.postgres_rights import ALL, PUBLIC, Relation, Role, Steps
 from lily.sdk import Reject, Retry
@@ -110,7 +111,7 @@ class PostgresEnforcer:
             conn = self._connections.get(database)
             if conn is None or conn.closed:
                 conn = psycopg.connect(
-                    self._url, dbname=database, connect_timeout=5, application_name="lily enforcer"
+                    self._url, dbname=database, connect_timeout=5, application_name=ENFORCER
                 )
                 self._connections[database] = conn
             with conn.transaction():

@@ -35,6 +35,15 @@ class Cursor(msgspec.Struct, frozen=True):
     value: Any
 
 
+class Regranted(msgspec.Struct, frozen=True):
+    """Somebody changed rights in the engine: who enforces there should look again."""
+
+    name: str  # the qualified name under which it happened
+
+
+Change = str | Regranted | Cursor | None
+"""What a capture yields: names under which something changed, changed rights, and cursors."""
+
 Reading = Observation | EdgeSeen | EdgeGone | Cursor
 """What a source yields."""
 
@@ -82,7 +91,7 @@ class Captures(Protocol):
     def uninstall(self) -> None:
         """Leave nothing behind. Called again, change nothing."""
 
-    def changes(self, cursor: Cursor | None) -> Iterator[str | Cursor | None]:
+    def changes(self, cursor: Cursor | None) -> Iterator[Change]:
         """Qualified names under which something changed, and cursors; None at least every second.
 
         A None lets the host stop. Closing the iterator ends the listening.
@@ -97,6 +106,7 @@ __all__ = [
     "AssetSeen",
     "Call",
     "Captures",
+    "Change",
     "Claims",
     "Cursor",
     "EdgeGone",
@@ -114,6 +124,7 @@ __all__ = [
     "Reaches",
     "Reading",
     "Refused",
+    "Regranted",
     "Reject",
     "Retry",
     "Sending",

@@ -8,8 +8,8 @@ from uuid import UUID, uuid4
 from lily import plugins
 from lily.assets.hooks import reason_of
 from lily.errors import Unavailable
-from lily.sdk import Captures, Cursor
-from lily.store import captures, connections, crawls
+from lily.sdk import Captures, Cursor, Regranted
+from lily.store import captures, connections, crawls, protections
 from lily.store.captures import Installed
 from lily.store.connections import Connection
 from lily.store.database import Unit
@@ -138,6 +138,8 @@ class Listener:
         for change in source.changes(cursor):
             if isinstance(change, str):
                 scopes.append(change)
+            elif isinstance(change, Regranted):
+                self._look_again()
             elif isinstance(change, Cursor):
                 self._read_again(scopes)
                 scopes = []
@@ -160,6 +162,12 @@ class Listener:
                     self._core.clock.now(),
                 )  # fmt: skip
             crawl(self._core, self._tenant, run, self._worker, self._stop)
+
+    def _look_again(self) -> None:
+        """Somebody changed rights: the enforcer of the same connection has something to do."""
+        with self._core.database.cell(self._tenant.cell, [self._tenant.number]) as conn:
+            unit, now = Unit(conn, self._tenant), self._core.clock.now()
+            protections.ask_again(unit, self._connection.id, now)
 
     def _alive(self) -> bool:
         if monotonic() - self._beaten < BEAT:
