@@ -44,7 +44,7 @@ CARRY = Stage(
     "SELECT 1",
     "TRUNCATE carry",
 )
-EMPTY = ("DELETE FROM region", "DELETE FROM hop", "DELETE FROM reach", "DELETE FROM carry")
+EMPTY = tuple(f"DELETE FROM {table}" for table in ("region", "hop", "reach", "carry", "seed"))
 
 STILL = sorted(CARRIES_NOT)  # what by default carries nothing
 
@@ -272,7 +272,7 @@ def plan(
 ) -> Plan:
     """Compare what should be with what is, in this transaction. Raises TooLarge beyond `most`."""
     others = sorted({c.rule for c in of_direction(found, "upstream") if c.rule}, key=str)
-    for statement in (*TABLES, CARRY.make):
+    for statement in (*TABLES, CARRY.make, SEED.make):
         conn.execute(statement)
     whole = Plan([])
     guids: set[UUID] = set()
@@ -362,7 +362,6 @@ class _Way:
             for n in numbers
             if (value := own[guid].get(self._carriers[n].field))
         ]
-        self._conn.execute(SEED.make)
         through(self._conn, SEED, seeds, lambda seed: seed)
 
     def _walk(self) -> None:

@@ -250,3 +250,17 @@ def test_a_tag_travels_with_its_value(graph: Graph) -> None:
         row = unit.conn.execute("SELECT name, value FROM propagated").fetchone()
     assert row == ("PII", "email " * 150)
     assert read(graph.core, graph.tenant, "b").tags == ["PII"]
+
+
+def test_values_that_travel_both_ways_do_not_mix(boss: Person, graph: Graph) -> None:
+    chain(graph, "a", "b", "c")
+    call(boss, "POST", RULES, 201, {"name": "owners", "field": "asset_owner"})
+    zones = {"name": "zones", "field": "metadata.zone", "direction": "upstream"}
+    call(boss, "POST", RULES, 201, zones)
+    for owner_, zone in (("ann", "eu"), ("bob", "us")):
+        seen(graph.system, graph.tenant, "a", asset_owner=owner_)
+        seen(graph.system, graph.tenant, "c", metadata={"zone": zone})
+        graph.settle()
+        for name in "abc":
+            shown = read(graph.core, graph.tenant, name)
+            assert (shown.asset_owner, shown.metadata) == (owner_, {"zone": zone})
