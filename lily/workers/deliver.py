@@ -31,9 +31,9 @@ from lily.workers.wire import Wire
 
 POLL = 0.25
 BUSY = 0.1  # seconds between claims while there is work: each takes what was sent meanwhile
-WRITE = 0.05  # seconds between groups of outcomes
+WRITE = 0.01  # seconds between groups of outcomes: what is not written is sent again by others
 AT_ONCE = 4_000  # claims of one process; they mostly wait for others
-AHEAD = 4  # times its places are claimed for a target that answers well
+AHEAD = 2  # times its places are claimed for a target that answers well
 GROUP = 1_000
 KNOWN = 1.0  # seconds for which the list of tenants is good
 TIDY = 5.0  # seconds between looks for what dead processes left

@@ -103,6 +103,14 @@ def test_a_wrong_subscription_is_refused_and_the_field_named(
     assert field in [error["field"] for error in answer["errors"]]
 
 
+def test_facts_of_the_audit_trail_are_for_those_who_may_read_it(core: Core, boss: Person) -> None:
+    body = {"name": "x", "match": {"facts": ["ConnectionChanged"]}}
+    editor = with_role(core, boss, "editor")
+    answer = send(editor, "POST", f"{API}/subscriptions", body, 422)
+    assert "audit:read" in answer["detail"]
+    send(boss, "POST", f"{API}/subscriptions", body, 201)
+
+
 def test_a_connection_that_is_no_target_is_refused(boss: Person) -> None:
     hook = {"name": "h", "plugin": "classify", "uses": ["hook"]}
     id = send(boss, "POST", f"{API}/connections", hook, 201)["id"]

@@ -32,6 +32,18 @@ Manager = Annotated[Caller, requires("subscriptions:manage")]
 KINDS: frozenset[str] = frozenset(get_args(FactKind))
 # What a channel may carry out of the house; logins and admin changes stay in the audit trail.
 PRIVATE = ("Login", "Logged", "Access", "Password", "Token", "User", "ServiceAccount", "Key")
+# What everybody may subscribe to; the rest needs the right to read the audit trail.
+OPEN = (
+    "Asset",
+    "Fields",
+    "Tags",
+    "Edge",
+    "Incident",
+    "Notification",
+    "Delivery",
+    "Target",
+    "Crawl",
+)
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 EXAMPLE: dict[str, Any] = {
@@ -123,7 +135,7 @@ def create(
     core, now = services.core, services.core.clock.now()
     with core.database.unit(caller.tenant) as unit:
         made = Subscription(
-            uuid4(), body.name, _match(unit, body.match), _target(unit, body.connection_id),
+            uuid4(), body.name, _match(unit, caller, body.match), _target(unit, body.connection_id),
             words.checked(body.template), caller.name, body.enabled, None, 0, 1, now, now,
         )  # fmt: skip
         made = subscriptions.create(unit, made, actor_of(caller))
@@ -169,7 +181,7 @@ def change(
             if (value := getattr(body, name)) is not None:
                 given[name] = value
         if body.match is not None:
-            given["match"] = _match(unit, body.match)
+            given["match"] = _match(unit, caller, body.match)
         if "connection_id" in body.model_fields_set:
             given["connection"] = _target(unit, body.connection_id)
         if "template" in body.model_fields_set:
@@ -256,11 +268,15 @@ def _muted(
     return _shown(after, response)
 
 
-def _match(unit: Unit, given: Matching) -> Match:
+def _match(unit: Unit, caller: Caller, given: Matching) -> Match:
     if unknown := sorted(set(given.facts) - KINDS):
         raise Invalid(f"{', '.join(unknown)}: no such kind of fact", "match.facts")
     if private := sorted(kind for kind in given.facts if kind.startswith(PRIVATE)):
         told = f"{', '.join(private)}: stays in the audit trail and is not sent anywhere"
+        raise Invalid(told, "match.facts")
+    closed = sorted(kind for kind in given.facts if not kind.startswith(OPEN))
+    if closed and not caller.may("audit:read"):
+        told = f"{', '.join(closed)}: needs the right audit:read, which your role does not have"
         raise Invalid(told, "match.facts")
     if not given.facts:
         raise Invalid("is missing; name at least one kind of fact", "match.facts")
