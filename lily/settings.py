@@ -82,7 +82,7 @@ class Settings(BaseSettings):
     )
     egress_allow: list[str] = Field(
         default_factory=list,
-        description="CIDRs of private addresses that outgoing calls may reach.",
+        description="CIDRs of private addresses, and folders of sockets, that may be reached.",
     )
 
     source_folders: list[Path] = Field(

@@ -49,8 +49,9 @@ def home(server: Server) -> str:
 
 
 @pytest.fixture(scope="session")
-def settings(home: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    return load(home=tmp_path_factory.mktemp("home"), database=home)
+def settings(home: str, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    folder = tmp_path_factory.mktemp("home")
+    return load(home=folder, database=home, egress_allow=[str(server.socket)])
 
 
 @pytest.fixture(scope="session")

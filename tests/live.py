@@ -35,7 +35,8 @@ class Live(msgspec.Struct):
 def live_lily(server: Server, home: Path) -> Iterator[Live]:
     url = server.create_database("live")
     migrate(url)
-    settings = load(home=home, database=url, spark="local[2]")
+    allowed = [str(server.socket)]  # warehouses of tests are behind the same socket
+    settings = load(home=home, database=url, spark="local[2]", egress_allow=allowed)
     core, twin, system = (
         build_core(settings, role) for role in ("lily_app", "lily_app", "lily_system")
     )

@@ -74,9 +74,7 @@ class Postgres:
         self._place: Place | None = None
 
     def hosts(self) -> list[str]:
-        """Of the URL; a folder is a socket on this machine."""
-        given = f"{self._info.get('host') or ''},{self._info.get('hostaddr') or ''}"
-        return [host for host in given.split(",") if host and not host.startswith(("/", "@"))]
+        return hosts_of(self._info)
 
     def within(self, scope: str) -> Self:
         """The same for one database, schema or relation."""
@@ -285,6 +283,12 @@ def _rounded(rows: float) -> int | None:
 
 def _matches(name: str, globs: list[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def hosts_of(info: dict[str, Any]) -> list[str]:
+    """Of a URL; a folder is a socket on this machine, and so is a URL that names none."""
+    given = f"{info.get('host') or ''},{info.get('hostaddr') or ''}"
+    return [host for host in given.split(",") if host] or ["/"]
 
 
 def server_of(named: str | None, info: dict[str, Any]) -> tuple[str, int]:

@@ -25,7 +25,7 @@ COMPATIBLE = ip_network("::/96")
 def networks(allowed: Iterable[str]) -> list[Network]:
     """The setting LILY_EGRESS_ALLOW, read."""
     try:
-        return [ip_network(each, strict=False) for each in allowed]
+        return [ip_network(each, strict=False) for each in allowed if not each.startswith("/")]
     except ValueError as cause:
         raise Invalid(f"{cause}; give CIDRs like 10.1.0.0/16", "LILY_EGRESS_ALLOW") from None
 

@@ -307,6 +307,18 @@ def test_a_server_inside_is_read_only_where_allowed_and_the_password_stays_hidde
     assert "cannot be read" in run.error and "swordfish" not in refused.error + run.error
 
 
+def test_a_socket_of_this_machine_is_read_only_where_allowed(
+    core: Core, system: Core, tenant: Tenant, settings: Settings
+) -> None:
+    closed = load(home=settings.home, database=settings.database)
+    for name, url in (("folder", "postgresql:///x?host=/run/x"), ("default", "postgresql:///x")):
+        connection = connect(core, tenant, name, "postgres", url=url)
+        run = crawled(
+            core, Core(closed, system.clock, system.seal, system.database), tenant, connection
+        )
+        assert run.state == "failed" and "socket of this machine" in run.error
+
+
 def _plain(page: list[Any]) -> list[dict[str, Any]]:
     import msgspec
 
