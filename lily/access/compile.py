@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from lily.access.decide import Index
+from lily.access.decide import Index, combine
 from lily.access.masks import fitted
-from lily.access.model import Decision, Mask, Principal, Situation, Target
+from lily.access.model import EVERYONE, Decision, Mask, Principal, Situation, Target
 from lily.sdk.enforcers import Grantee, Rule, Rules
 
 NOBODY = Grantee("public")
@@ -54,26 +54,37 @@ class Compiled:
 
     @property
     def protects(self) -> bool:
-        """Whether anything is kept from somebody of whom nothing is known."""
+        """Whether anything is kept from anybody, or will be at another time of day."""
         rules = self.rules(NOBODY)
-        return bool(rules.columns or rules.filters)
+        if rules.columns or rules.filters:
+            return True
+        targets = [self._table, *(column.target for column in self._columns.values())]
+        about = (rule.policy for each in targets for rule in self._index.about("READ", each))
+        return any(policy.effect != "allow" or policy.conditions for policy in about)
 
     def told(self) -> dict[str, Any]:
-        """Per protected column: why, for who asks what holds."""
+        """Per protected column: why, for somebody of whom nothing is known, or whom it names."""
         keys = self._principal(NOBODY).keys
         found: dict[str, Any] = {}
         for name, column in self._columns.items():
             decision = self._decide(keys, column.target)
             if decision.effect in ("deny", "mask"):
-                found[name] = {
-                    "effect": decision.effect,
-                    "mask": decision.mask.kind if decision.mask else None,
-                    "reason": decision.reason,
-                    "policies": [str(id) for id in decision.policies],
-                    "tags": sorted(column.target.tags),
-                    "guid": str(column.target.guid),
-                }
+                found[name] = _told(column, decision)
+            elif (named := self._named(column)) is not None:
+                decision, subjects = named
+                found[name] = {**_told(column, decision), "for": subjects}
         return found
+
+    def _named(self, column: Column) -> tuple[Decision, list[str]] | None:
+        """What is kept from those whom policies name, though not from everybody."""
+        rules = self._index.about("READ", column.target)
+        keeping = [rule for rule in rules if rule.policy.effect in ("deny", "mask")]
+        about = [rule for rule in keeping if EVERYONE not in rule.subjects]
+        if not about:
+            return None
+        allowed = [rule.policy for rule in rules if rule.policy.effect == "allow"]
+        subjects = sorted({subject for rule in about for subject in rule.subjects})
+        return combine([*allowed, *(rule.policy for rule in about)]), subjects
 
     def _rules(self, grantee: Grantee) -> Rules:
         keys = self._principal(grantee).keys
@@ -108,6 +119,17 @@ class Compiled:
 
     def _decide(self, keys: frozenset[str], target: Target) -> Decision:
         return self._index.decide_keys(keys, "READ", target, self._situation)
+
+
+def _told(column: Column, decision: Decision) -> dict[str, Any]:
+    return {
+        "effect": decision.effect,
+        "mask": decision.mask.kind if decision.mask else None,
+        "reason": decision.reason,
+        "policies": [str(id) for id in decision.policies],
+        "tags": sorted(column.target.tags),
+        "guid": str(column.target.guid),
+    }
 
 
 class Nothing:

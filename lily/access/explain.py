@@ -28,7 +28,7 @@ def words(
 
 
 def _word(rule: Rule, principal: Principal, situation: Situation) -> Word:
-    policy, keys = rule.policy, principal.keys()
+    policy, keys = rule.policy, principal.keys
     if rule.subjects.isdisjoint(keys):
         return Word(policy, "another subject", f"it names {', '.join(sorted(rule.subjects))}")
     if not rule.exempt.isdisjoint(keys):

@@ -1,5 +1,7 @@
 """Row filters: a condition over the columns of one table, and nothing else."""
 
+from functools import lru_cache
+
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -24,6 +26,14 @@ def canonical(text: str) -> str:
         if isinstance(node, exp.Placeholder | exp.Parameter):
             raise BadFilter("may not hold parameters")
     return condition.sql(dialect="postgres", comments=False)
+
+
+@lru_cache(maxsize=4096)
+def spoken(text: str, dialect: str) -> str:
+    """A condition, kept as PostgreSQL writes it, in the words of another engine."""
+    if dialect == "postgres":
+        return text
+    return _parsed(text).sql(dialect=dialect, comments=False)
 
 
 def columns(text: str) -> set[str]:

@@ -16,6 +16,7 @@ from sqlglot.optimizer.scope import traverse_scope
 
 from lily.access import harmless
 from lily.access.expressions import Dialect, masked
+from lily.access.filters import spoken
 from lily.sdk.enforcers import Rules
 
 LONGEST = 100_000  # characters
@@ -100,10 +101,10 @@ def _seen(table: exp.Table, source: Source, dialect: Dialect) -> exp.Subquery:
         rule = source.rules.columns.get(name)
         if rule is None:
             columns.append(quoted)
-        else:
+        elif rule.effect != "deny":  # what is denied looks like what is not there
             columns.append(f"{masked(rule, quoted, data_type, dialect)} AS {quoted}")
     place = exp.table_(table.name, db=table.db, quoted=True).sql(dialect=dialect)
-    conditions = " AND ".join(f"({each})" for each in source.rules.filters)
+    conditions = " AND ".join(f"({spoken(each, dialect)})" for each in source.rules.filters)
     where = f" WHERE {conditions}" if conditions else ""
     inner = sqlglot.parse_one(
         f"SELECT {', '.join(columns) or 'NULL'} FROM {place}{where}", dialect=dialect

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from lily.access.expressions import masked
+from lily.access.filters import spoken
 from lily.access.masks import fitted
 from lily.access.model import Action, Decision, Mask
 from lily.sdk.enforcers import Rule
@@ -54,6 +55,7 @@ class Judge(msgspec.Struct, frozen=True):
     table: Callable[[Table, Action], Decision | None]
     column: Callable[[Table, str], Decision | None]
     denied: Callable[[Table, Action], bool]  # by a policy that says so, not by silence
+    filters: Callable[[Table], Sequence[str]]  # said of the table, or of any of its columns
 
 
 def allow(who: Who, action: Mapping[str, Any], judge: Judge) -> bool:
@@ -104,8 +106,8 @@ def batch(who: Who, action: Mapping[str, Any], judge: Judge) -> list[int]:
 
 def row_filters(action: Mapping[str, Any], judge: Judge) -> list[dict[str, str]]:
     table = _table((action.get("resource") or {}).get("table") or {})
-    decision = judge.table(table, "READ") if table is not None else None
-    return [{"expression": each} for each in decision.filters] if decision is not None else []
+    found = judge.filters(table) if table is not None else ()
+    return [{"expression": spoken(each, "trino")} for each in found]
 
 
 def column_masks(action: Mapping[str, Any], judge: Judge) -> list[dict[str, Any]]:

@@ -63,3 +63,13 @@ def _target(guid: UUID, places: dict[UUID, Place]) -> Target:
         tags |= place.tags
         at = place.parent
     return Target(guid, places[guid].asset_type, tuple(chain), frozenset(tags))
+
+
+def fields(unit: Unit, table: UUID) -> list[UUID]:
+    """The columns of a table."""
+    rows = unit.conn.execute(
+        "SELECT guid FROM asset WHERE tenant = %s AND parent = %s AND lane = 'fields'"
+        " AND deleted_by IS NULL",
+        [unit.tenant.number, table],
+    )
+    return [guid for (guid,) in rows]
