@@ -8,7 +8,7 @@ def work(
     database: options.Database = None,
     parent: options.Parent = None,
 ) -> None:
-    """Run the background jobs alone: retention, cascading deletes, upkeep."""
+    """Run the background jobs alone: crawls, notices, cascading deletes, retention, upkeep."""
     from lily.cli import role
 
     settings = configured.settings(home=home, database=database)

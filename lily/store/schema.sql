@@ -3165,6 +3165,8 @@ CREATE POLICY sight ON lily.fact AS RESTRICTIVE FOR SELECT TO lily_app USING (((
 
 CREATE POLICY sight ON lily.incident AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR (guid IS NULL) OR lily.visible(tenant, guid)));
 
+CREATE POLICY sight ON lily.notice AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR (guid IS NULL) OR lily.visible(tenant, guid)));
+
 CREATE POLICY sight ON lily.propagated AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR (guid IS NULL) OR lily.visible(tenant, guid)));
 
 CREATE POLICY sight ON lily.protection AS RESTRICTIVE FOR SELECT TO lily_app USING ((( SELECT lily.sees_everything() AS sees_everything) OR (guid IS NULL) OR lily.visible(tenant, guid)));

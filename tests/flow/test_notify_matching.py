@@ -6,10 +6,12 @@ from itertools import pairwise
 from threading import Event, Thread
 from typing import Any
 
+import msgspec
 import pytest
 
 from lily.notify import egress
 from lily.store import inbox
+from lily.store.database import SIGHT
 from lily.store.sweep import sweep
 from lily.types import Tenant
 from lily.wiring import Core
@@ -158,3 +160,23 @@ def test_a_worker_that_stops_leaves_nothing_claimed_behind(stage: Stage) -> None
         assert {sent.state for sent in found} == {"waiting"}
         begun = [sent for sent in found if sent.tries]
         assert len(begun) == 16 and all("ended" in sent.reason for sent in begun)
+
+
+def test_a_notice_of_an_asset_that_somebody_may_not_see_is_not_there_for_them(stage: Stage) -> None:
+    for name in ("open", "closed"):
+        seen(stage.system, stage.tenant, name, asset_name=name)
+    stage.subscribe(None, ["AssetDeleted"])
+    for name in ("open", "closed"):
+        about(stage, name)
+    stage.match()
+    hidden = [str(guid(stage.tenant, "closed"))]
+    none: dict[str, Any] = {"everything": False, "assets": [], "types": [], "under": [], "tags": []}
+    sight = {"allowed": {**none, "everything": True}, "denied": {**none, "assets": hidden}}
+    token = SIGHT.set(msgspec.json.encode(sight).decode())
+    try:
+        assert titles(stage) == ["open was deleted"]
+        with stage.core.database.unit(stage.tenant) as unit:
+            assert inbox.unread(unit, "root") == 1
+    finally:
+        SIGHT.reset(token)
+    assert len(titles(stage)) == 2

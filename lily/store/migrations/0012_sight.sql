@@ -56,7 +56,7 @@ BEGIN
   EXECUTE format('CREATE POLICY sight ON %s AS RESTRICTIVE FOR SELECT TO lily_app
     USING ((SELECT lily.sees_everything()) OR guid IS NULL OR lily.visible(tenant, guid))', name);
 END $$;
-SELECT veil(name::regclass) FROM unnest('{asset_source,asset_alias,tag_assignment,propagated,incident}'::text[]) name;
+SELECT veil(name::regclass) FROM unnest('{asset_source,asset_alias,tag_assignment,propagated,incident,notice}'::text[]) name;
 
 -- A fact of an edge names both ends.
 CREATE POLICY sight ON fact AS RESTRICTIVE FOR SELECT TO lily_app
