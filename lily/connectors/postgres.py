@@ -55,6 +55,19 @@ class Postgres:
             description="As an enforcer: only plan and look, really change rights, or give"
             " everybody back what they had.",
         )
+        masking: Literal["deny", "views"] = Field(
+            "deny",
+            description="What a mask becomes: the column is denied; or that, and a view in the"
+            " schema `masked` shows the table masked.",
+        )
+        hold_until_verified: bool = Field(
+            False,
+            description="A new table is readable by its owner alone until Lily has verified it"
+            " once; with capture from the moment it is made.",
+        )
+        default_deny: Globs = Field(
+            default_factory=list, description="The same in these schemas alone, with * and ?."
+        )
         rate_limit: float | None = Field(None, gt=0, description="Observations a second at most.")
 
         @field_validator("url")
@@ -65,6 +78,12 @@ class Postgres:
             except psycopg.ProgrammingError:
                 raise ValueError("is not a PostgreSQL URL") from None
             return url
+
+        def held_schemas(self) -> list[str]:
+            """Globs of the schemas whose tables are kept back until they were verified once."""
+            if self.mode != "enforce":
+                return []  # nobody would ever let them go
+            return ["*"] if self.hold_until_verified else self.default_deny
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -127,7 +146,7 @@ class Postgres:
         return self._capture().changes(cursor)
 
     def _capture(self) -> Capture:
-        return Capture(self._url, self.names, self.databases)
+        return Capture(self._url, self.names, self.databases, self._options.held_schemas())
 
     def _database(self, database: str, after: tuple[str, str] | None) -> Iterator[Reading]:
         place = self._place or Place(database)

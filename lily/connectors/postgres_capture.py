@@ -7,11 +7,12 @@ from typing import Any
 
 import psycopg
 
+from lily.connectors import postgres_hold as hold
+from lily.connectors.postgres_hold import ENFORCER
 from lily.connectors.postgres_names import Names, Place
 from lily.sdk import Change, Cursor, Regranted, Reject, Retry
 
 CHANNEL = "lily_capture"
-ENFORCER = "lily enforcer"  # what our own sessions that change rights are called
 RIGHTS = ("GRANT", "REVOKE")
 KEPT = "7 days"
 
@@ -110,6 +111,7 @@ DROP EVENT TRIGGER IF EXISTS lily_capture_changed;
 DROP EVENT TRIGGER IF EXISTS lily_capture_dropped;
 DROP SCHEMA IF EXISTS lily_capture CASCADE;
 """
+KEEP_BACK = "INSERT INTO lily_capture.hold (pattern) VALUES (%s) ON CONFLICT DO NOTHING"
 LOCK = "SELECT pg_advisory_xact_lock(hashtext('lily_capture'))"  # two installers at once
 BEHIND = "SELECT id, tag, schema, name, sql FROM lily_capture.event WHERE id > %s ORDER BY id"
 NAMED = "SELECT id, tag, schema, name, sql FROM lily_capture.event WHERE id = ANY(%s) ORDER BY id"
@@ -122,16 +124,23 @@ DATABASE_WIDE = ("set schema", "alter schema")
 class Capture:
     """Triggers in every crawled database, and a session in each that listens."""
 
-    def __init__(self, url: str, names: Names, databases: Callable[[], list[str]]) -> None:
+    def __init__(
+        self,
+        url: str,
+        names: Names,
+        databases: Callable[[], list[str]],
+        holds: Sequence[str] = (),  # globs of schemas whose new tables are kept back
+    ) -> None:
         self._url = url
         self._names = names
         self._databases = databases
+        self._holds = hold.patterns(holds)
 
     def install(self) -> None:
-        self._run(INSTALL)
+        self._run(INSTALL + hold.INSTALL + ("" if self._holds else hold.RESTORE))
 
     def uninstall(self) -> None:
-        self._run(UNINSTALL)
+        self._run(hold.UNINSTALL + UNINSTALL)
 
     def changes(self, cursor: Cursor | None) -> Iterator[Change]:
         """Names under which something changed; first what was missed since the cursor."""
@@ -184,6 +193,9 @@ class Capture:
                 with self._connected(name) as conn, conn.transaction():
                     conn.execute(LOCK)
                     conn.execute(script.encode())
+                    if "INSERT INTO lily_capture.event" in script:
+                        for pattern in self._holds:
+                            conn.execute(KEEP_BACK, [pattern])
         except psycopg.errors.InsufficientPrivilege as cause:
             raise Reject(f"Capture needs a role that may create event triggers: {cause}") from cause
         except psycopg.Error as cause:

@@ -28,6 +28,7 @@ SELECT n.nspname AS name, obj_description(n.oid, 'pg_namespace') AS comment,
        pg_get_userbyid(n.nspowner) AS owner
   FROM pg_namespace n
  WHERE n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'lily_capture')
+   AND obj_description(n.oid, 'pg_namespace') IS DISTINCT FROM 'Masking views, kept by Lily'
    AND (%(schema)s::text IS NULL OR n.nspname = %(schema)s)
  ORDER BY n.nspname
 """
@@ -46,6 +47,7 @@ SELECT c.oid::int8 AS oid, n.nspname AS schema, c.relname AS name, c.relkind::te
   LEFT JOIN pg_namespace pn ON pn.oid = pc.relnamespace
  WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND c.relpersistence <> 't'
    AND n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'lily_capture')
+   AND obj_description(n.oid, 'pg_namespace') IS DISTINCT FROM 'Masking views, kept by Lily'
    AND (%(schema)s::text IS NULL OR n.nspname = %(schema)s)
    AND (%(relation)s::text IS NULL OR c.relname = %(relation)s)
    AND (%(after_schema)s::text IS NULL

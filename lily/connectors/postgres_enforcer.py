@@ -3,15 +3,18 @@
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from lily.connectors import postgres_hold as hold
+from lily.connectors import postgres_masking as masking
 from lily.connectors import postgres_rights as rights
 from lily.connectors.postgres import Postgres, server_of
-from lily.connectors.postgres_capture import ENFORCER
+from lily.connectors.postgres_hold import ENFORCER
 from lily.connectors.postgres_names import Names, Place
 from lily.connectors.postgres_rights import ALL, PUBLIC, Relation, Role, Steps
 from lily.sdk import Reject, Retry
@@ -70,7 +73,15 @@ class PostgresEnforcer:
         self._url = options.url.get_secret_value()
         info: dict[str, Any] = conninfo_to_dict(self._url)
         self._names = Names(*server_of(options.server, info))
+        self._masking = options.masking == "views"
+        self._holds = options.held_schemas()
         self._connections: dict[str, psycopg.Connection] = {}
+
+    def holds(self, qualified_name: str) -> bool:
+        """Whether a table is kept back until it was verified once."""
+        place = self._names.place(qualified_name)
+        schema = place.schema if place else None
+        return schema is not None and any(fnmatchcase(schema, glob) for glob in self._holds)
 
     def owns(self, qualified_name: str) -> bool:
         place = self._names.place(qualified_name)
@@ -81,7 +92,7 @@ class PostgresEnforcer:
         with self._transaction(place.database) as conn:
             conn.execute(LOCK, [f"lily:{place.schema}.{place.relation}"])
             state = wanted()
-            work = _Work(conn, place, state, ledger)
+            work = _Work(conn, place, state, ledger, self._masking)
             work.prepare()
             work.apply()
             work.check()
@@ -91,7 +102,7 @@ class PostgresEnforcer:
     def observe(self, table: str, wanted: Callable[[], Wanted], ledger: Ledger) -> Report:
         place = self._place(table)
         with self._transaction(place.database) as conn:
-            work = _Work(conn, place, wanted(), ledger)
+            work = _Work(conn, place, wanted(), ledger, self._masking)
             work.plan_only()
         return work.report()
 
@@ -129,15 +140,22 @@ class _Work:
     """One table and its partitions, inside one transaction."""
 
     def __init__(
-        self, conn: psycopg.Connection, place: Place, wanted: Wanted, ledger: Ledger
+        self,
+        conn: psycopg.Connection,
+        place: Place,
+        wanted: Wanted,
+        ledger: Ledger,
+        masking: bool,
     ) -> None:
         self._conn = conn
+        self._masking = masking
         self._wanted = wanted
         self._ledger = ledger
         self._roles = [
             Role(n, login, su, frozenset(of)) for n, login, su, of in conn.execute(ROLES)
         ]
-        self._relations = _relations(conn, place)
+        self._held = hold.is_installed(conn)
+        self._relations = _relations(conn, place, self._held)
         self._steps: list[tuple[Relation, Steps]] = []
         self._forget: list[Entry] = []
         self._findings: list[Finding] = []
@@ -149,6 +167,9 @@ class _Work:
         keep = [entry for _, step in self._steps for entry in step.keep]
         for relation, step in self._steps:
             keep += _security_entries(relation, step, self._part(relation))
+            if self._shows(relation, step):
+                detail = {"oid": str(relation.oid)}
+                keep.append(Entry(kind="view", part=self._part(relation), detail=detail))
         known = self._ledger.entries()
         if fresh := [entry for entry in keep if entry not in known]:
             self._ledger.add(fresh)
@@ -160,6 +181,7 @@ class _Work:
             missing = {k: v for k, v in step.rights.items() if relation.grants.get(k) != v}
             self.plan += [_text(each, self._conn) for each in _grants(relation, missing)]
             self.plan += [_text(each, self._conn) for each in _security(relation, step)]
+            self.plan += [_text(each, self._conn) for each in self._view(relation, step)]
 
     def apply(self) -> None:
         """Take first, then give what is missing: a revoke may cascade to rights that stay."""
@@ -172,6 +194,13 @@ class _Work:
                 self._run(statement)
             for statement in _security(relation, step):
                 self._run(statement)
+            if views := self._view(relation, step):
+                self._conn.execute(masking.PREPARE)
+                for statement in views:
+                    self._run(statement)
+            if self._held:
+                over = not self._wanted.rules(rights.ANYBODY).whole
+                hold.settled(self._conn, relation.oid, over)
 
     def check(self) -> None:
         """Ask the engine itself whether what is wanted holds."""
@@ -219,6 +248,18 @@ class _Work:
         if not self._relations:
             self._forget += list(known)  # the table is gone, and with it all that was changed
 
+    def _shows(self, relation: Relation, step: Steps) -> bool:
+        """Whether a masking view stands beside the table."""
+        return self._masking and bool(step.denied or step.filters) and not self._part(relation)
+
+    def _view(self, relation: Relation, step: Steps) -> list[sql.Composed]:
+        if self._shows(relation, step):
+            return masking.create(self._conn, relation, self._roles, self._wanted, step.had)
+        part = self._part(relation)
+        known = [e for e in self._ledger.entries() if e.kind == "view" and e.part == part]
+        self._forget += known
+        return [masking.drop(relation)] if known else []
+
     def _part(self, relation: Relation) -> str:
         return "" if relation is self._relations[0] else relation.label
 
@@ -227,7 +268,7 @@ class _Work:
         self._conn.execute(statement)
 
 
-def _relations(conn: psycopg.Connection, place: Place) -> list[Relation]:
+def _relations(conn: psycopg.Connection, place: Place, held: bool) -> list[Relation]:
     found = []
     for oid, schema, name, kind, owner, secured, columns, policies in conn.execute(
         RELATIONS, [place.schema, place.relation]
@@ -236,6 +277,7 @@ def _relations(conn: psycopg.Connection, place: Place) -> list[Relation]:
             Relation(
                 oid, schema, name, kind, owner, tuple(columns), secured,
                 _grants_of(conn, oid), frozenset(policies),
+                hold.withheld(conn, oid) if held else {},
             )
         )  # fmt: skip
     return found

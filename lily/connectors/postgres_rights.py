@@ -32,6 +32,7 @@ class Relation(msgspec.Struct, frozen=True):
     # grantee and column (or ALL) to whether it may be granted on
     grants: Mapping[tuple[str, str], bool]
     policies: frozenset[str] = frozenset()
+    withheld: Mapping[tuple[str, str], bool] = {}  # taken when it was made, before anybody looked
 
     @property
     def label(self) -> str:
@@ -49,6 +50,7 @@ class Steps(msgspec.Struct):
     denied: dict[str, dict[str, str]]  # per column: user to effect
     exempt: dict[str, tuple[str, ...]]
     filters: dict[str, tuple[str, ...]]  # per condition: users to whom it does not apply
+    had: dict[tuple[str, str], bool]  # what everybody would have without us
 
 
 def grantee_of(role: Role) -> Grantee:
@@ -126,6 +128,7 @@ def steps(
         denied=denied,
         exempt=exempt,
         filters=_filters(relation, roles, rules_of),
+        had=had,
     )
 
 
@@ -134,6 +137,8 @@ def _had(
 ) -> tuple[dict[tuple[str, str], bool], list[Entry]]:
     """What everybody had before, and has been given since; and what others took away since."""
     current = {key: on for key, on in relation.grants.items() if key not in lent}
+    for key, on in relation.withheld.items():
+        current[key] = on or current.get(key, False)
     holds = {grantee for grantee, _ in current}
     revoked = [
         e for e in known
@@ -255,7 +260,7 @@ def _filters(
 def _bounded(relation: Relation, rules: Rules) -> Rules:
     """Only columns that are there; rows of what has no row security are kept back whole."""
     columns = {name: rule for name, rule in rules.columns.items() if name in relation.columns}
-    if rules.filters and relation.kind not in ("r", "p"):
+    if rules.whole or (rules.filters and relation.kind not in ("r", "p")):
         columns = {name: columns.get(name, Rule("deny")) for name in relation.columns}
     return Rules(columns, rules.filters)
 

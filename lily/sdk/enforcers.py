@@ -22,6 +22,7 @@ class Rules(msgspec.Struct, frozen=True):
 
     columns: Mapping[str, Rule]  # only those that are not simply allowed
     filters: tuple[str, ...] = ()
+    whole: bool = False  # columns of which nobody has heard yet are denied too
 
 
 class Grantee(msgspec.Struct, frozen=True):

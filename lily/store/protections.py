@@ -163,11 +163,12 @@ def uncovered(unit: Unit, tags: Sequence[str], covered: set[UUID]) -> list[str]:
     return [name for guid, name in rows if guid not in covered and guid not in told]
 
 
-def ask_again(unit: Unit, connection: UUID, now: datetime) -> int:
-    """Make every protection of an engine due."""
+def ask_again(unit: Unit, connection: UUID, now: datetime, under: str = "") -> int:
+    """Make every protection of an engine due, or those of a table, schema or database."""
     done = unit.conn.execute(
-        "UPDATE protection SET next_at = %s WHERE tenant = %s AND connection = %s",
-        [now, unit.tenant.number, connection],
+        "UPDATE protection SET next_at = %s WHERE tenant = %s AND connection = %s"
+        " AND starts_with(object, %s)",
+        [now, unit.tenant.number, connection, under],
     )
     return done.rowcount
 
@@ -253,17 +254,25 @@ class StoredLedger:
         self._tenant = tenant
         self._key = [tenant.number, connection, table]
         self._now = now
+        self._loaded: list[Entry] | None = None
+
+    def load(self, conn: psycopg.Connection) -> None:
+        """Read it in a transaction that is open anyway."""
+        rows = conn.execute(
+            "SELECT kind, part, grantee, column_name, detail FROM protection_ledger"
+            " WHERE tenant = %s AND connection = %s AND object = %s ORDER BY 1, 2, 3, 4",
+            self._key,
+        )
+        self._loaded = [Entry(*row) for row in rows]
 
     def entries(self) -> Sequence[Entry]:
-        with self._database.cell(self._tenant.cell, [self._tenant.number]) as conn:
-            rows = conn.execute(
-                "SELECT kind, part, grantee, column_name, detail FROM protection_ledger"
-                " WHERE tenant = %s AND connection = %s AND object = %s ORDER BY 1, 2, 3, 4",
-                self._key,
-            ).fetchall()
-        return [Entry(*row) for row in rows]
+        if self._loaded is None:
+            with self._database.cell(self._tenant.cell, [self._tenant.number]) as conn:
+                self.load(conn)
+        return self._loaded or []
 
     def add(self, entries: Iterable[Entry]) -> None:
+        self._loaded = None
         with self._database.cell(self._tenant.cell, [self._tenant.number]) as conn:
             for each in entries:
                 conn.execute(
@@ -276,6 +285,7 @@ class StoredLedger:
                 )  # fmt: skip
 
     def drop(self, entries: Iterable[Entry]) -> None:
+        self._loaded = None
         with self._database.cell(self._tenant.cell, [self._tenant.number]) as conn:
             for each in entries:
                 conn.execute(

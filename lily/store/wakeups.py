@@ -14,7 +14,8 @@ POLL = 0.25  # a notification is a hint; this is the promise
 LINGER = 120  # polls without anybody waiting until the connection is given back
 
 HEAD = "SELECT position FROM feed_head WHERE tenant = %s"
-BIND = "SELECT set_config('lily.tenant', %s, true)"
+# A caller's role is bound to a tenant, a worker's to several.
+BIND = "SELECT set_config('lily.tenant', %s, true), set_config('lily.tenants', %s, true)"
 
 Wake = Callable[[], None]
 
@@ -116,6 +117,6 @@ class Wakeups:
 
 def _head(conn: psycopg.Connection, number: int) -> int:
     with conn.transaction():
-        conn.execute(BIND, [str(number)])
+        conn.execute(BIND, [str(number), f"{{{number}}}"])
         row = conn.execute(HEAD, [number]).fetchone()
     return row[0] if row else 0

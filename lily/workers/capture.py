@@ -162,12 +162,13 @@ class Listener:
                     self._core.clock.now(),
                 )  # fmt: skip
             crawl(self._core, self._tenant, run, self._worker, self._stop)
+            self._look_again(scope)
 
-    def _look_again(self) -> None:
-        """Somebody changed rights: the enforcer of the same connection has something to do."""
+    def _look_again(self, under: str = "") -> None:
+        """Rights changed, or a table is another one: the enforcer there has something to do."""
         with self._core.database.cell(self._tenant.cell, [self._tenant.number]) as conn:
             unit, now = Unit(conn, self._tenant), self._core.clock.now()
-            protections.ask_again(unit, self._connection.id, now)
+            protections.ask_again(unit, self._connection.id, now, under)
 
     def _alive(self) -> bool:
         if monotonic() - self._beaten < BEAT:

@@ -14,6 +14,7 @@ from lily.workers.keeper import Keeper
 
 PAUSE = 1.0
 LOOK = 0.5  # a wake-up is a hint; this is the promise
+SOON = 0.05  # while something is kept back
 
 
 def run(core: Core, stop: Event) -> None:
@@ -74,7 +75,7 @@ class Watch:
             while not (self._stop.is_set() or self._lost.is_set() or self._is_outdated()):
                 keeper.step()
                 waiter.after = keeper.position
-                grown.wait(LOOK)
+                grown.wait(SOON if keeper.hurries else LOOK)
                 grown.clear()
         finally:
             self._wakeups.remove(waiter)

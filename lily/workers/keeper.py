@@ -10,12 +10,15 @@ import msgspec
 
 from lily import plugins
 from lily.access.compile import Compiled, Nothing
+from lily.access.holding import Held
+from lily.access.spelled import Spelled
 from lily.assets.hooks import reason_of
 from lily.errors import Reject, Retry
 from lily.sdk.enforcers import Enforcer, Finding, Report, Wanted
 from lily.store import connections, consumers, enforcers, feed, policies, protections
 from lily.store.connections import Connection
 from lily.store.database import Unit
+from lily.store.holds import Holding
 from lily.store.protections import Protection, StoredLedger, Table
 from lily.telemetry import ENFORCED, logger
 from lily.types import Tenant
@@ -42,6 +45,7 @@ class Keeper:
         self._hidden = plugins.hidden(secrets)
         options = plugins.join(connection.options, secrets)
         self._engine: Enforcer = plugins.build("enforcer", connection.plugin, options)
+        self._holding = Holding(connection)
         self._swept = core.clock.now()
         with self._cell() as conn:
             self.position = enforcers.position(conn, tenant, self._consumer)
@@ -57,6 +61,7 @@ class Keeper:
         touched, end = self._read()
         with self._cell() as conn:
             due = protections.due(conn, self._tenant.number, self._connection.id, now)
+        self._holding.waiting.clear()
         done = self.reconcile([*touched, *due])
         if end > self.position:
             with self._cell() as conn:
@@ -79,13 +84,17 @@ class Keeper:
 
     def settle(self, table: Table) -> None:
         """Bring one table to what is wanted now, and write down what the engine says."""
-        state = self._state(table)
         ledger = StoredLedger(
             self._core.database, self._tenant, self._connection.id, table.qualified_name,
             self._core.clock.now(),
         )  # fmt: skip
-        kept, protects = self._kept(table), isinstance(state, Compiled) and state.protects
-        if not protects and kept is None and not ledger.entries():
+        with self._cell() as conn:
+            state = self._wanted(conn, table)
+            kept = protections.get(conn, self._tenant.number, self._connection.id, table.guid)
+            ledger.load(conn)
+        protects = isinstance(state, Compiled) and state.protects
+        concerned = protects or kept is not None or self._holds(table)
+        if not concerned and not ledger.entries():
             return
         if kept is None:
             kept = self._pending(table)
@@ -101,91 +110,123 @@ class Keeper:
             return
         self._told(table, before, kept, report)
 
+    @property
+    def hurries(self) -> bool:
+        """Whether tables are kept back that should be looked at again very soon."""
+        return bool(self._holding.waiting)
+
     def _carry_out(self, table: Table, ledger: StoredLedger) -> Report:
         def wanted() -> Wanted:
-            return self._state(table)
+            with self._cell() as conn:
+                ledger.load(conn)
+                return self._spelled(conn, table, self._wanted(conn, table))
 
         if self._mode == "observe":
             return self._engine.observe(table.qualified_name, wanted, ledger)
         return self._engine.enforce(table.qualified_name, wanted, ledger)
 
-    def _state(self, table: Table) -> Compiled | Nothing:
+    def _wanted(self, conn: Any, table: Table) -> Compiled | Held | Nothing:
         if self._mode == "release":
             return Nothing()
-        with self._cell() as conn:
-            unit, now = Unit(conn, self._tenant), self._core.clock.now()
-            found = protections.wanted(unit, table.guid, self._connection.plugin, now)
-        return found if found is not None else Nothing()
+        unit, now = Unit(conn, self._tenant), self._core.clock.now()
+        found = protections.wanted(unit, table.guid, self._connection.plugin, now)
+        if found is None:
+            return Nothing()
+        if self._holds(table) and self._holding.is_held(unit, table.guid):
+            return self._holding.held(unit, table.guid, found)
+        return found
+
+    def _spelled(self, conn: Any, table: Table, state: Wanted) -> Wanted:
+        """With masks written out, where the engine is to show them."""
+        if self._connection.options.get("masking") != "views":
+            return state
+        types = protections.columns(Unit(conn, self._tenant), table.guid)
+        return Spelled(state, types, "postgres")
+
+    def _holds(self, table: Table) -> bool:
+        asks = getattr(self._engine, "holds", None)
+        return self._mode == "enforce" and asks is not None and bool(asks(table.qualified_name))
 
     def _told(self, table: Table, before: Protection, kept: Protection, report: Report) -> None:
         now = self._core.clock.now()
         protections.reported(kept, report)
         kept.attempts, kept.next_at = 0, now + AGAIN
-        if self._mode == "observe":
-            kept.state, kept.reason = "pending", "only observed; switch the mode to enforce"
-            if report.drifted:
-                kept.state, kept.reason = "drifted", "somebody changed it in the engine"
-            self._save(kept, before)
-            return
-        kept.applied_at = now
         if failed := [f for f in report.findings if f.state == "failed"]:
+            kept.applied_at = now
             self._failed(before, kept, _sentence(failed))
             return
-        current = self._state(table)
         with self._cell() as conn:
-            settled = protections.is_settled(Unit(conn, self._tenant))
-        if current.fingerprint != report.fingerprint or not settled:
-            kept.next_at = now + SOON
+            if self._mode == "observe":
+                kept.state, kept.reason = "pending", "only observed; switch the mode to enforce"
+                if report.drifted:
+                    kept.state, kept.reason = "drifted", "somebody changed it in the engine"
+                self._save(conn, kept, before)
+            else:
+                self._applied(conn, table, before, kept, report)
+        self._noted(kept, before)
+
+    def _applied(
+        self, conn: Any, table: Table, before: Protection, kept: Protection, report: Report
+    ) -> None:
+        """Verified only where what was applied is what is wanted now."""
+        now = kept.applied_at = self._core.clock.now()
+        current = self._wanted(conn, table)
         if current.fingerprint != report.fingerprint:
             kept.state, kept.reason = "applied", "what is wanted has changed meanwhile"
-            self._save(kept, before)
+            kept.next_at = now
+        elif isinstance(current, Held):
+            kept.state, kept.reason = "pending", "kept back until it was verified once"
+            kept.next_at = now
+        elif not (isinstance(current, Compiled) and current.protects) and not self._holds(table):
+            self._released(conn, kept)
             return
-        if not (isinstance(current, Compiled) and current.protects):
-            self._released(kept)
-            return
-        kept.state, kept.reason, kept.verified_at = "verified", "", now
-        self._save(kept, before, drifted=report.drifted)
+        else:
+            kept.state, kept.reason, kept.verified_at = "verified", "", now
+            if not protections.is_settled(Unit(conn, self._tenant)):
+                kept.next_at = now + SOON
+        self._save(conn, kept, before, drifted=report.drifted and kept.state == "verified")
 
     def _failed(self, before: Protection, kept: Protection, reason: str) -> None:
         kept.attempts += 1
         pause = min(FIRST_PAUSE * 2 ** (kept.attempts - 1), LONGEST_PAUSE)
         kept.state, kept.reason = "failed", reason
         kept.next_at = self._core.clock.now() + timedelta(seconds=pause)
-        self._save(kept, before)
-
-    def _released(self, kept: Protection) -> None:
-        now = self._core.clock.now()
         with self._cell() as conn:
-            unit = Unit(conn, self._tenant)
-            protections.forget(conn, self._tenant.number, self._connection.id, kept.guid)
-            if kept.verified_at is not None:
-                kept.state = "released"
-                protections.tell(
-                    unit, "ProtectionReleased", kept, self._connection.name, self._consumer, now
-                )
+            self._save(conn, kept, before)
+        self._noted(kept, before)
 
-    def _save(self, kept: Protection, before: Protection, drifted: bool = False) -> None:
+    def _released(self, conn: Any, kept: Protection) -> None:
+        unit, now = Unit(conn, self._tenant), self._core.clock.now()
+        protections.forget(conn, self._tenant.number, self._connection.id, kept.guid)
+        kept.state = "released"
+        if kept.verified_at is not None:
+            name = self._connection.name
+            protections.tell(unit, "ProtectionReleased", kept, name, self._consumer, now)
+
+    def _save(self, conn: Any, kept: Protection, before: Protection, drifted: bool = False) -> None:
         """With a fact when the state, or what is protected, became another."""
-        now = self._core.clock.now()
-        changed = (kept.state, kept.columns) != (before.state, before.columns)
+        now, unit, name = self._core.clock.now(), Unit(conn, self._tenant), self._connection.name
+        changed = _changed(kept, before)
         if changed:
             kept.asked_at = before.asked_at if before.state == "pending" else now
-        with self._cell() as conn:
-            unit, name = Unit(conn, self._tenant), self._connection.name
-            protections.save(conn, self._tenant.number, kept)
-            if drifted:
-                protections.tell(unit, "ProtectionDrifted", kept, name, self._consumer, now)
-            elif changed and kept.state == "verified":
-                protections.tell(unit, "ProtectionVerified", kept, name, self._consumer, now)
-            elif changed and kept.state == "failed":
-                protections.tell(unit, "ProtectionFailed", kept, name, self._consumer, now)
-        if changed and kept.state == "verified":
-            ENFORCED.observe((now - before.asked_at).total_seconds())
-        if changed:
-            logger(__name__).info(
-                "protection", object=kept.object, state=kept.state, reason=kept.reason,
-                connection=self._connection.name,
-            )  # fmt: skip
+        protections.save(conn, self._tenant.number, kept)
+        if drifted:
+            protections.tell(unit, "ProtectionDrifted", kept, name, self._consumer, now)
+        elif changed and kept.state == "verified":
+            protections.tell(unit, "ProtectionVerified", kept, name, self._consumer, now)
+        elif changed and kept.state == "failed":
+            protections.tell(unit, "ProtectionFailed", kept, name, self._consumer, now)
+
+    def _noted(self, kept: Protection, before: Protection) -> None:
+        """Told to whoever runs Lily, once it is in the store."""
+        if not _changed(kept, before):
+            return
+        if kept.state == "verified":
+            ENFORCED.observe((self._core.clock.now() - before.asked_at).total_seconds())
+        logger(__name__).info(
+            "protection", object=kept.object, state=kept.state, reason=kept.reason,
+            connection=self._connection.name,
+        )  # fmt: skip
 
     def _read(self) -> tuple[list[Table], int]:
         """The tables that the next facts may touch, and how far that goes."""
@@ -215,10 +256,6 @@ class Keeper:
             found = enforcers.tagged(unit, sorted(tags), sorted(guids))
             return [*found, *protections.known(conn, self._tenant.number, self._connection.id)]
 
-    def _kept(self, table: Table) -> Protection | None:
-        with self._cell() as conn:
-            return protections.get(conn, self._tenant.number, self._connection.id, table.guid)
-
     def _pending(self, table: Table) -> Protection:
         now = self._core.clock.now()
         return Protection(
@@ -228,6 +265,10 @@ class Keeper:
 
     def _cell(self) -> AbstractContextManager[Any]:
         return self._core.database.cell(self._tenant.cell, [self._tenant.number])
+
+
+def _changed(kept: Protection, before: Protection) -> bool:
+    return (kept.state, kept.columns) != (before.state, before.columns)
 
 
 def _sentence(findings: list[Finding]) -> str:
