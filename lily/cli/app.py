@@ -7,6 +7,7 @@ import typer
 from lily.cli import asset, crawl, dead, lake, propagate, tags, tenant, token, user
 from lily.cli.agent import agent
 from lily.cli.bench import bench_app
+from lily.cli.cost import cost
 from lily.cli.doctor import doctor
 from lily.cli.failures import FAILED, Failure
 from lily.cli.ingest import ingest
@@ -14,6 +15,7 @@ from lily.cli.lineage import lineage
 from lily.cli.migrate import migrate
 from lily.cli.pipeline import pipeline
 from lily.cli.plugins import plugins
+from lily.cli.scale import scale
 from lily.cli.search import search
 from lily.cli.serve import serve
 from lily.cli.up import up
@@ -22,6 +24,7 @@ from lily.cli.work import work
 
 COMMANDS = (
     up, serve, pipeline, work, migrate, search, lineage, watch, ingest, plugins, agent, doctor,
+    cost, scale,
 )  # fmt: skip
 GROUPS = {
     "asset": asset.app,
