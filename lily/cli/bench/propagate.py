@@ -1,8 +1,11 @@
 """`lily bench propagate`: a tag, and everything that lies behind it in lineage."""
 
+import os
 import random
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from threading import Event, Thread
 from uuid import UUID, uuid4
 
@@ -199,8 +202,9 @@ def _killed(where: Place, bench: _Bench, report: Report, kills: int) -> None:
             bench.tag(short, *sorted(tagged[short]))
         time.sleep(dice.uniform(0.0, 2.5))
         typer.echo(f"kill -9 of the pipeline, {number + 1} of {kills}", err=True)
-        victims.kill(where, "pipeline")
-        bench.until(lambda: _is_warm(bench.system))
+        killed = victims.find(where, "pipeline")
+        os.kill(killed, signal.SIGKILL)
+        bench.until(partial(_has_followed, bench.system, killed))
     bench.until(lambda: rows.is_quiet(bench.core.database, bench.tenant))
     expected = reference(bench, edges, tagged)
     with bench.core.database.unit(bench.tenant) as unit:
@@ -213,8 +217,10 @@ def _killed(where: Place, bench: _Bench, report: Report, kills: int) -> None:
     report.add("versions told twice", len(twice), "facts", 0)
 
 
-def _is_warm(core: Core) -> bool:
-    return any(each.detail.get("warm") for each in alive(core.database, "pipeline"))
+def _has_followed(core: Core, killed: int) -> bool:
+    """Whether another pipeline is at work."""
+    found = alive(core.database, "pipeline")
+    return any(each.detail.get("warm") and each.pid != killed for each in found)
 
 
 def reference(
