@@ -1,6 +1,7 @@
 """What routes ask for: the services, the caller with a scope, decoded path parameters."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, cast
 from urllib.parse import unquote
 from uuid import UUID
@@ -14,11 +15,13 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from lily import telemetry
+from lily.access.model import Action, Decision, Situation
 from lily.errors import Forbidden, NotFound
 from lily.identity.actor import Actor
 from lily.identity.roles import Scope
 from lily.identity.verifier import Verified
 from lily.store.database import SIGHT
+from lily.store.rights import RIGHTS
 from lily.types import Caller
 from lily.wiring import Services
 
@@ -46,7 +49,17 @@ async def authenticated(request: Request) -> Caller:
     telemetry.tenant.set(caller.tenant.name)
     request.scope[CALLER] = caller
     SIGHT.set(await _sight(services_of(request), caller))
+    RIGHTS.set(partial(_rights, services_of(request), caller))
     return caller
+
+
+def _rights(
+    services: Services, caller: Caller, action: Action, assets: Sequence[str]
+) -> list[Decision | None]:
+    """Everything that this request changes of assets is asked of the policies."""
+    guard, now = services.guard, services.core.clock.now()
+    who = guard.principal(caller.tenant, caller.name, [caller.role])
+    return guard.changing(caller.tenant, who, action, assets, Situation(now))
 
 
 async def _sight(services: Services, caller: Caller) -> str:

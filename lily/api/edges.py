@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 
 from lily import telemetry
 from lily.api.edge_documents import Stated, read
@@ -17,7 +18,7 @@ from lily.events.lineage import EdgeGone, EdgeSeen
 from lily.lineage.edges import PERSON, Edge, name_of
 from lily.lineage.labels import turned
 from lily.log.postgres import Record, record_of
-from lily.store import graph
+from lily.store import graph, rights
 from lily.store.reads import Answer, Question
 from lily.types import Caller
 from lily.wiring import Hot, Services
@@ -85,6 +86,9 @@ async def submit(
     items = [item for item in made if isinstance(item, Made)]
     if not items:
         raise Invalid([e for each in made if isinstance(each, EdgeOutcome) for e in each.errors])
+    changed = {_downstream(item) for item in items if item.stated.source is None and item.sent}
+    if changed:  # a person's word stands above what sources say
+        await run_in_threadpool(rights.require, "WRITE", *sorted(changed))
     sent = [one for item in items for one in item.sent]
     if len(sent) > MOST_AT_ONCE:
         raise TooLarge(f"A request holds at most {MOST_AT_ONCE} edges, those of columns counted.")
@@ -169,6 +173,11 @@ def _made(
     source = stated.source or ("default" if stated.is_containment else PERSON)
     sent = [_sent(caller, stated, source, edge) for edge in stated.edges(start, end)]
     return Made(stated, start, end, sent)
+
+
+def _downstream(item: Made) -> str:
+    """The asset whose lineage it is."""
+    return turned(item.stated.edge.relationship_type, item.start, item.end)[1]
 
 
 def _sent(caller: Caller, stated: Stated, source: str, edge: EdgeSeen | EdgeGone) -> Sent:

@@ -16,8 +16,10 @@ from lily.pipeline.behind import Behind
 from lily.pipeline.decode import Decoded, Row, decode
 from lily.pipeline.hooks import HookCache, load_hooks
 from lily.pipeline.source import unpack
+from lily.store import scrapers
 from lily.store.definitions import unknown_in
 from lily.store.ingest import Batch, DeadLetter, Incoming, Ingest, Span
+from lily.store.scrapers import Bounds
 from lily.store.writer import Writer
 from lily.tags.effective import effective
 from lily.telemetry import logger
@@ -125,6 +127,7 @@ class Job:
         with self._core.database.cell(cell, tenants) as conn:
             hooks = load_hooks(conn, tenants, self._core.seal.open, self._hooks[cell])
             self._ingest.definitions.refresh(conn, tenants)
+            bounds = scrapers.bounds(conn, tenants)
         decoded = Decoded()
         raws: Raws = {}
         # Core first: its rows are merged, and its facts told, before those of fields.
@@ -134,6 +137,8 @@ class Job:
             decode(cell, lane, [row for row in rows if row[1] not in strange], hooks, decoded)
             raws.update(((lane, row[0]), row[4]) for row in rows)
         self._refuse_unknown(tenants, decoded, raws)
+        if bounds:
+            _refuse_outside(bounds, decoded, raws)
         return decoded, raws
 
     def _refuse_unknown(
@@ -177,6 +182,19 @@ def _by_cell(table: pa.Table) -> dict[str, Stretches]:
         place = (row["cell"], row["lane"], row["start"], row["end"])
         cells[row["cell"]][place] += unpack(row["records"])
     return cells
+
+
+def _refuse_outside(bounds: Mapping[int, Bounds], decoded: Decoded, raws: Raws) -> None:
+    """Park what a source says of columns that a scraper policy keeps from it."""
+    good = []
+    for each in decoded.incoming:
+        bound = bounds.get(each.tenant)
+        reason = bound.outside(each.message.source, each.message.seen) if bound else None
+        if reason is None:
+            good.append(each)
+        else:
+            decoded.dead.append(_undefined(each, reason, raws[each.lane, each.offset]))
+    decoded.incoming = good
 
 
 def _undefined(each: Incoming, reason: str, raw: str) -> DeadLetter:

@@ -21,7 +21,7 @@ from lily.assets.names import guid_of
 from lily.errors import Fenced, Unavailable
 from lily.events.chain import forge
 from lily.events.facts import Fact
-from lily.store import assets, bulk_rows, feed
+from lily.store import assets, bulk_rows, feed, scrapers
 from lily.store.bulk_rows import Rows, rows_of
 from lily.store.database import bind_many
 from lily.store.definitions import unknown_in
@@ -36,6 +36,7 @@ from lily.store.ingest import (
     write_links,
 )
 from lily.store.jobs import Refused
+from lily.store.scrapers import Bounds
 from lily.tags.definitions import Book
 from lily.telemetry import logger
 from lily.types import Lane, Tenant
@@ -116,6 +117,7 @@ class Loader:
         self._now = now
         self._stop = stop
         self._conn: psycopg.Connection | None = None
+        self._bounds = Bounds({})
         self._hopeful = True  # until something of this job turns out to be known
 
     def done(self, place: Place) -> set[int]:
@@ -123,6 +125,8 @@ class Loader:
         with (conn := self._connection()).transaction():
             bind_many(conn, [place.tenant.number])
             self._ingest.definitions.refresh(conn, [place.tenant.number])
+            found = scrapers.bounds(conn, [place.tenant.number])
+            self._bounds = found.get(place.tenant.number, Bounds({}))
             values = [place.tenant.number, place.job, place.lane, place.part]
             return {number for (number,) in conn.execute(DONE, values)}
 
@@ -130,6 +134,7 @@ class Loader:
         """Commit the chunk whole, once; None if it had been committed. Raises Fenced when the
         job was cancelled or taken over."""
         chunk = _defined(chunk, self._ingest.definitions.book(place.tenant.number))
+        chunk = _inside(chunk, self._bounds)
         attempt = 0
         while True:
             try:
@@ -249,9 +254,20 @@ def _defined(chunk: Chunk, book: Book) -> Chunk:
     """Without the lines whose labels nobody defined, where the tenant refuses those."""
     if not book.refuses:
         return chunk
+    return _without(chunk, lambda message: unknown_in(book, message.seen))
+
+
+def _inside(chunk: Chunk, bounds: Bounds) -> Chunk:
+    """Without the lines about columns that a scraper policy keeps from their source."""
+    if not bounds:
+        return chunk
+    return _without(chunk, lambda message: bounds.outside(message.source, message.seen))
+
+
+def _without(chunk: Chunk, wrong: Callable[[Message], str | None]) -> Chunk:
     good, refused = [], list(chunk.refused)
     for message in chunk.messages:
-        if (reason := unknown_in(book, message.seen)) is None:
+        if (reason := wrong(message)) is None:
             good.append(message)
         else:
             refused.append(Refused(int(message.cause.rpartition("/")[2]), reason))

@@ -8,7 +8,7 @@ from lily.clock import Clock, micros
 from lily.errors import NotFound
 from lily.lineage.edges import PERSON, Edge, Known, Word, take
 from lily.lineage.labels import turned
-from lily.store import edges, feed, views
+from lily.store import edges, feed, rights, views
 from lily.store.database import Database, Unit
 from lily.store.edits import patiently
 from lily.types import Tenant
@@ -72,6 +72,7 @@ class EdgeEdits:
         chosen = [each for each in known.values() if ends is None or _runs(each, *ends)]
         if ends is None and not _visible(unit, chosen):
             raise NotFound("edge", given)
+        rights.require("WRITE", *sorted({str(each.ends.downstream) for each in chosen}))
         if all(each.edge is None or each.edge.deleted_by == PERSON for each in chosen):
             raise NotFound("edge", given)
         return self._veto(unit, chosen, who)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import psycopg
 
+from lily.access.model import Action
 from lily.assets import edits as rules
 from lily.assets import wanted
 from lily.assets.change import Context, Known
@@ -17,7 +18,7 @@ from lily.assets.names import as_guid, guid_of
 from lily.assets.view import FoldTags
 from lily.clock import Clock
 from lily.errors import Invalid, NotFound, Stale, Unavailable
-from lily.store import assets, definitions, feed, inheritance, priority, views
+from lily.store import assets, definitions, feed, inheritance, priority, rights, views
 from lily.store.database import Database, Unit
 from lily.tags.effective import own
 from lily.types import Json, Tenant
@@ -93,12 +94,13 @@ class Edits:
                 _living(known, given)
             return rules.delete(known, who, context.now)
 
-        return self.change(tenant, given, decide, versions)
+        return self.change(tenant, given, decide, versions, "DELETE")
 
     def restore(self, tenant: Tenant, given: str, who: Who) -> Asset:
-        return self.change(
-            tenant, given, lambda _, known, context: rules.restore(known, who, context.now)
-        )
+        def decide(_: Unit, known: Known, context: Context) -> Outcome:
+            return rules.restore(known, who, context.now)
+
+        return self.change(tenant, given, decide, action="DELETE")
 
     def purge(
         self, tenant: Tenant, given: str, who: Who, versions: frozenset[int] | None = None
@@ -111,11 +113,13 @@ class Edits:
                 assert known.asset is not None
                 remove(unit, [known.asset], who, self._clock)
 
+        rights.require("DELETE", given)
         patiently(attempt)
 
     def change(
-        self, tenant: Tenant, given: str, decide: Decide, versions: frozenset[int] | None = None
-    ) -> Asset:
+        self, tenant: Tenant, given: str, decide: Decide, versions: frozenset[int] | None = None,
+        action: Action = "WRITE",
+    ) -> Asset:  # fmt: skip
         """Decide on an asset that is locked, and write what was decided; the asset as it shows."""
 
         def attempt() -> Asset:
@@ -126,6 +130,7 @@ class Edits:
                 asset = views.find(unit, str(known.asset.guid))
                 return inheritance.shown(unit, asset, self._database)
 
+        rights.require(action, given)
         return patiently(attempt)
 
     def settle(self, unit: Unit, known: Known, context: Context, decide: Decide) -> Outcome:

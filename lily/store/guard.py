@@ -225,6 +225,24 @@ class Guard:
         found = self.check(tenant, asked, situation)
         return tuple(dict.fromkeys(each for one in found for each in one.filters))
 
+    def changing(
+        self,
+        tenant: Tenant,
+        principal: Principal,
+        action: Action,
+        names: Sequence[str],
+        situation: Situation,
+    ) -> list[Decision | None]:
+        """Whether somebody may change assets; None for what they cannot see."""
+        answers = self.judge(tenant, principal, action, names, situation)
+        if all(answer.effect != "deny" for answer in answers):
+            return list(answers)
+        reads = self.judge(tenant, principal, "READ", names, situation)
+        return [
+            None if read.effect == "deny" else answer
+            for answer, read in zip(answers, reads, strict=True)
+        ]
+
     def locate(self, tenant: Tenant, names: Sequence[str]) -> list[UUID]:
         """The assets that ids mean; what does not exist gets a guid that nobody has."""
         snapshot = self.confirmed(tenant)

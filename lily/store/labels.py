@@ -16,7 +16,7 @@ from lily.assets.labels import RULE, Label
 from lily.assets.model import Asset
 from lily.assets.query import Query, unmark
 from lily.errors import Conflict, Invalid
-from lily.store import assets
+from lily.store import assets, rights
 from lily.store.database import Database, Unit
 from lily.store.edits import Edits, patiently
 from lily.store.search import search
@@ -224,10 +224,11 @@ class Labels:
     def _each(
         self, unit: Unit, wanted: dict[UUID, tuple[Lane, str]], decide: Decide, dry: bool = False
     ) -> int:
-        """Decide on several assets in one transaction; how many changed."""
+        """Decide on those that may be changed, in one transaction; how many changed."""
         number = unit.tenant.number
         context = self._edits.context(unit)
-        places = {(number, guid): place for guid, place in wanted.items()}
+        allowed = rights.permitted("WRITE", [str(guid) for guid in wanted])
+        places = {(number, guid): at for guid, at in wanted.items() if str(guid) in allowed}
         found = assets.load(unit.conn, places)
         count = 0
         for known in found.values():

@@ -1,8 +1,9 @@
 """Scraper policies: which columns the sources of a group may speak of."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -10,6 +11,8 @@ import psycopg
 
 from lily.errors import NotFound
 from lily.events.facts import Fact
+from lily.events.lineage import EdgeGone, EdgeSeen, LineageStated
+from lily.events.observations import RunSeen
 from lily.identity.actor import Actor
 from lily.store import feed
 from lily.store.database import Unit
@@ -44,6 +47,28 @@ class Bounds:
         return (
             f"source {source!r} may not speak of the column {column!r}: a scraper policy binds it"
         )
+
+    def outside(self, source: str, seen: Any) -> str | None:
+        """Why an observation may not come from this source; None if it may."""
+        if source not in self._allowed:
+            return None
+        for name in _spoken_of(seen):
+            if (reason := self.refusal(source, name)) is not None:
+                return reason
+        return None
+
+
+def _spoken_of(seen: Any) -> Iterator[str]:
+    """Every asset that an observation is about, columns of runs and edges included."""
+    if isinstance(seen, EdgeSeen | EdgeGone):
+        yield from (seen.from_name, seen.to_name)
+    elif isinstance(seen, LineageStated):
+        for edge in seen.edges:
+            yield from (edge.from_name, edge.to_name)
+    elif isinstance(seen, RunSeen):
+        yield from (each.qualified_name for each in seen.assets)
+    else:
+        yield seen.qualified_name
 
 
 def create(unit: Unit, policy: ScraperPolicy, actor: Actor) -> None:

@@ -16,6 +16,7 @@ from lily.types import Tenant
 from lily.wiring import Core, Services, services
 from tests.callers import bearer, minted, tenant_with_admin
 from tests.flow.apply import seen
+from tests.flow.lineage import join, tell
 from tests.serving import serving
 from tests.waiting import until
 
@@ -288,3 +289,53 @@ def test_scraper_policies_are_kept_and_deleted(ask: Ask) -> None:
     assert ask("GET", path).json() == made
     assert ask("GET", "/scraper-policies").json()["items"] == [made]
     assert (ask("DELETE", path).status_code, ask("GET", path).status_code) == (204, 404)
+
+
+def test_what_is_seen_and_may_not_be_changed_says_so(
+    ask: Ask, system: Core, tenant: Tenant
+) -> None:
+    seen(system, tenant, "pg/shop.open", asset_type="table", parent_id="pg/shop")
+    seen(system, tenant, "pg/shop.copy", asset_type="table", parent_id="pg/shop")
+    tell(system, tenant, join(TABLE, "pg/shop.open"))
+    tell(system, tenant, join("pg/shop.open", "pg/shop.copy"))
+    path, open_path = f"/metadata/{TABLE.replace('/', '%2F')}", "/metadata/pg%2Fshop.open"
+    edit = {"json": {"description": "x"}}
+    assert ask("PATCH", path, "editor", **edit).status_code == 200
+    for action in ("WRITE", "DELETE"):
+        policy(ask, name="kept", access_type=action, resource={"under": TABLE})
+    until(lambda: ask("PATCH", path, "editor", **edit).status_code == 403, seconds=STALE)
+    refused = ask("PATCH", path, "editor", **edit)
+    assert "policy 'kept' denies it" in refused.json()["detail"]
+    for method, at, more in (
+        ("PUT", path, edit),
+        ("POST", f"{path}/tags", {"json": {"tag": "x"}}),
+        ("PUT", f"{path}/tags", {"json": ["x"]}),
+        ("POST", f"{path}/terms", {"json": {"term": "x"}}),
+        ("DELETE", path, {}),
+        ("POST", f"{path}/restore", {}),
+        ("POST", f"{path}/purge", {}),
+    ):
+        assert ask(method, at, **more).status_code == 403, (method, at)
+    many = {"query": {"asset_type": ["table"]}, "add_tags": ["many"]}
+    assert ask("POST", "/metadata/search/tags", "steward", json=many).status_code == 200
+    tags = {name: ask("GET", f"{at}/tags").json()["effective"] for name, at in
+            (("kept", path), ("open", open_path))}  # fmt: skip
+    assert tags == {"kept": [], "open": ["many"]}
+    between = {"from": TABLE, "to": "pg/shop.open"}
+    policy(ask, name="no lineage", access_type="WRITE", resource={"asset": "pg/shop.open"})
+    until(lambda: ask("PATCH", open_path, "editor", **edit).status_code == 403, seconds=STALE)
+    assert ask("DELETE", "/metadata/lineage", "editor", params=between).status_code == 403
+    edge = {"from_asset_id": "pg/shop.copy", "to_asset_id": "pg/shop.open"}
+    assert ask("POST", "/metadata/lineage", "editor", json=edge).status_code == 403
+    between = {"from": "pg/shop.open", "to": "pg/shop.copy"}
+    assert ask("DELETE", "/metadata/lineage", "editor", params=between).status_code == 200
+
+
+def test_what_is_not_seen_is_not_there_whoever_may_change_it(ask: Ask) -> None:
+    path = f"/metadata/{TABLE.replace('/', '%2F')}"
+    policy(ask, subject={"role": "editor"}, resource={"under": TABLE})
+    until(lambda: ask("GET", path, "editor").status_code == 404, seconds=STALE)
+    hidden = ask("PATCH", path, "editor", json={"description": "x"})
+    missing = ask("PATCH", "/metadata/nowhere", "editor", json={"description": "x"})
+    assert (hidden.status_code, missing.status_code) == (404, 404)
+    assert ask("PATCH", path, "steward", json={"description": "x"}).status_code == 200

@@ -138,6 +138,16 @@ def test_a_hook_is_in_force_for_the_next_observation(api: Person) -> None:
     assert tagged.json()["tags"] == ["PII"]
 
 
+def test_a_scraper_is_told_at_once_that_a_column_is_not_for_it(api: Person) -> None:
+    body = {"scraper_group": "crm", "allowed_columns": ["id"]}
+    assert api.client.post("/api/v1/scraper-policies", json=body, headers=api.headers).is_success
+    assert _post(api, {"qualified_name": "t#id", "data_source": "crm"}).is_success
+    refused = _post(api, {"qualified_name": "t#email", "data_source": "crm"})
+    assert refused.status_code == 422
+    assert "may not speak of the column 'email'" in refused.text
+    assert _post(api, {"qualified_name": "t#email", "data_source": "dbt"}).is_success
+
+
 BAD: dict[str, tuple[bytes, int]] = {
     "not JSON": (b"{", 400),
     "bad UTF-8": (b'{"asset_name": "\xff"}', 400),
