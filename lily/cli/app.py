@@ -6,6 +6,7 @@ import typer
 
 from lily.cli import asset, crawl, dead, lake, propagate, tags, tenant, token, user
 from lily.cli.agent import agent
+from lily.cli.backup import backup, restore
 from lily.cli.bench import bench_app
 from lily.cli.cost import cost
 from lily.cli.doctor import doctor
@@ -24,7 +25,7 @@ from lily.cli.work import work
 
 COMMANDS = (
     up, serve, pipeline, work, migrate, search, lineage, watch, ingest, plugins, agent, doctor,
-    cost, scale,
+    backup, restore, cost, scale,
 )  # fmt: skip
 GROUPS = {
     "asset": asset.app,
