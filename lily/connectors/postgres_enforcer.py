@@ -13,7 +13,8 @@ from psycopg.conninfo import conninfo_to_dict
 from lily.connectors import postgres_hold as hold
 from lily.connectors import postgres_masking as masking
 from lily.connectors import postgres_rights as rights
-from lily.connectors.postgres import Postgres, server_of
+from lily.connectors.postgres import Postgres, hosts_of, server_of
+from lily.connectors.postgres_catalog import is_lilys_own
 from lily.connectors.postgres_hold import ENFORCER
 from lily.connectors.postgres_names import Names, Place
 from lily.connectors.postgres_rights import ALL, PUBLIC, Relation, Role, Steps
@@ -71,8 +72,8 @@ class PostgresEnforcer:
 
     def __init__(self, options: Postgres.Options) -> None:
         self._url = options.url.get_secret_value()
-        info: dict[str, Any] = conninfo_to_dict(self._url)
-        self._names = Names(*server_of(options.server, info))
+        self._info: dict[str, Any] = conninfo_to_dict(self._url)
+        self._names = Names(*server_of(options.server, self._info))
         self._masking = options.masking == "views"
         self._holds = options.held_schemas()
         self._connections: dict[str, psycopg.Connection] = {}
@@ -82,6 +83,9 @@ class PostgresEnforcer:
         place = self._names.place(qualified_name)
         schema = place.schema if place else None
         return schema is not None and any(fnmatchcase(schema, glob) for glob in self._holds)
+
+    def hosts(self) -> list[str]:
+        return hosts_of(self._info)
 
     def owns(self, qualified_name: str) -> bool:
         place = self._names.place(qualified_name)
@@ -122,8 +126,12 @@ class PostgresEnforcer:
             conn = self._connections.get(database)
             if conn is None or conn.closed:
                 conn = psycopg.connect(
-                    self._url, dbname=database, connect_timeout=5, application_name=ENFORCER
-                )
+                    self._url, dbname=database, connect_timeout=5, application_name=ENFORCER,
+                    autocommit=True,  # so that a transaction is one, and not a part of another
+                )  # fmt: skip
+                if is_lilys_own(conn):
+                    conn.close()
+                    raise Reject(f"The database {database!r} is Lily's own; name another one.")
                 self._connections[database] = conn
             with conn.transaction():
                 conn.execute(PATIENCE)

@@ -77,7 +77,7 @@ def create(
 def _query(
     conn: psycopg.Connection, relation: Relation, roles: Sequence[Role], wanted: Wanted
 ) -> sql.Composed:
-    types = dict(conn.execute(TYPES, [relation.oid]).fetchall())
+    types: dict[str, str] = dict(conn.execute(TYPES, [relation.oid]).fetchall())
     logins = [r for r in roles if r.login and beyond_reach(r, relation) is None]
     own = {role.name: wanted.rules(grantee_of(role)) for role in logins}
     anybody = wanted.rules(ANYBODY)

@@ -6,7 +6,9 @@ from uuid import UUID
 import msgspec
 import psycopg
 
-from lily.store import consumers
+from lily.access.spelled import Spelled
+from lily.sdk.enforcers import Wanted
+from lily.store import consumers, policies, protections
 from lily.store.connections import COLUMNS, Connection
 from lily.store.database import Database, Unit
 from lily.store.protections import Table
@@ -97,3 +99,25 @@ def tagged(unit: Unit, tags: Sequence[str], guids: Sequence[UUID]) -> list[Table
     """The tables with one of these tags on them, on a column or above, and those named."""
     rows = unit.conn.execute("SELECT guid FROM bearing(%s)", [list(tags)])
     return tables(unit, {guid for (guid,) in rows} | set(guids))
+
+
+def concerned(unit: Unit, connection: UUID) -> list[Table]:
+    """Every table that policies protect, and all that this engine was ever asked about."""
+    tags: set[str] = set()
+    guids: set[UUID] = set()
+    for kept in policies.load(unit):
+        policy = kept.policy
+        if policy.action == "READ" and policy.effect != "allow":
+            if policy.resource.kind == "tag":
+                tags.add(policy.resource.id)
+            elif policy.resource.kind in ("asset", "under"):
+                guids.add(UUID(policy.resource.id))
+    found = tagged(unit, sorted(tags), sorted(guids))
+    return [*found, *protections.known(unit.conn, unit.tenant.number, connection)]
+
+
+def spelled(unit: Unit, connection: Connection, table: Table, state: Wanted) -> Wanted:
+    """With masks written out, where the engine is to show them."""
+    if connection.options.get("masking") != "views":
+        return state
+    return Spelled(state, protections.columns(unit, table.guid), "postgres")

@@ -40,7 +40,7 @@ def heads(conn: psycopg.Connection) -> dict[str, int]:
 
 def is_applied(conn: psycopg.Connection, upto: Mapping[str, int]) -> bool:
     """Whether everything up to there is in the store."""
-    done = dict(conn.execute(APPLIED).fetchall())
+    done: dict[str, int] = dict(conn.execute(APPLIED).fetchall())
     return all(done.get(lane, 0) >= offset for lane, offset in upto.items())
 
 

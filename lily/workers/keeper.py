@@ -4,18 +4,16 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
 from lily import plugins
 from lily.access.compile import Compiled, Nothing
 from lily.access.holding import Held
-from lily.access.spelled import Spelled
 from lily.assets.hooks import reason_of
 from lily.errors import Reject, Retry
 from lily.sdk.enforcers import Enforcer, Finding, Report, Wanted
-from lily.store import connections, consumers, enforcers, feed, policies, protections
+from lily.store import connections, consumers, enforcers, feed, protections
 from lily.store.connections import Connection
 from lily.store.database import Unit
 from lily.store.holds import Holding
@@ -45,6 +43,7 @@ class Keeper:
         self._hidden = plugins.hidden(secrets)
         options = plugins.join(connection.options, secrets)
         self._engine: Enforcer = plugins.build("enforcer", connection.plugin, options)
+        plugins.reach(self._engine, core.settings.egress_allow)
         self._holding = Holding(connection)
         self._swept = core.clock.now()
         with self._cell() as conn:
@@ -119,7 +118,8 @@ class Keeper:
         def wanted() -> Wanted:
             with self._cell() as conn:
                 ledger.load(conn)
-                return self._spelled(conn, table, self._wanted(conn, table))
+                state = self._wanted(conn, table)
+                return enforcers.spelled(Unit(conn, self._tenant), self._connection, table, state)
 
         if self._mode == "observe":
             return self._engine.observe(table.qualified_name, wanted, ledger)
@@ -135,13 +135,6 @@ class Keeper:
         if self._holds(table) and self._holding.is_held(unit, table.guid):
             return self._holding.held(unit, table.guid, found)
         return found
-
-    def _spelled(self, conn: Any, table: Table, state: Wanted) -> Wanted:
-        """With masks written out, where the engine is to show them."""
-        if self._connection.options.get("masking") != "views":
-            return state
-        types = protections.columns(Unit(conn, self._tenant), table.guid)
-        return Spelled(state, types, "postgres")
 
     def _holds(self, table: Table) -> bool:
         asks = getattr(self._engine, "holds", None)
@@ -243,18 +236,7 @@ class Keeper:
 
     def _all(self) -> list[Table]:
         with self._cell() as conn:
-            unit = Unit(conn, self._tenant)
-            tags: set[str] = set()
-            guids: set[UUID] = set()
-            for kept in policies.load(unit):
-                policy = kept.policy
-                if policy.action == "READ" and policy.effect != "allow":
-                    if policy.resource.kind == "tag":
-                        tags.add(policy.resource.id)
-                    elif policy.resource.kind in ("asset", "under"):
-                        guids.add(UUID(policy.resource.id))
-            found = enforcers.tagged(unit, sorted(tags), sorted(guids))
-            return [*found, *protections.known(conn, self._tenant.number, self._connection.id)]
+            return enforcers.concerned(Unit(conn, self._tenant), self._connection.id)
 
     def _pending(self, table: Table) -> Protection:
         now = self._core.clock.now()

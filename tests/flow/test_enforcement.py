@@ -322,10 +322,25 @@ def test_protections_are_told_per_asset_engine_and_as_a_report(place: Place) -> 
         assert report["uncovered"] == ["elsewhere/users#phone"]
         assert get("", viewer).status_code == 403
         place.house.run(f"GRANT SELECT ON s.people TO {place.house.role('analyst')}")
-        asked = client.post(f"/api/v1/protections/{place.id}/check", headers=admin)
+        path = f"/api/v1/protections/{place.id}/check"
+        shown = client.post(f"{path}?dry_run=true", headers=admin)
+        assert (shown.status_code, shown.json()["due"]) == (200, 1)
+        assert shown.json()["plans"][0]["plan"][0].startswith("REVOKE SELECT")
+        assert place.house.reads("analyst", "email") is not None
+        asked = client.post(path, headers=admin)
         assert (asked.status_code, asked.json()) == (202, {"due": 1})
         place.step()
         assert place.house.reads("analyst", "email") is None
         stranger = bearer(minted(wired, tenant_with_admin(place.core), "admin"))
         assert get("", stranger).json()["items"] == []
         assert get(f"/assets/{table}", stranger).status_code == 404
+        path = f"/api/v1/connections/{place.id}/release"
+        assert client.post(path, headers=stranger).status_code == 404
+        assert client.post(path, headers=viewer).status_code == 403
+        assert client.post(path, headers=admin).json()["mode"] == "release"
+    with place.core.database.unit(place.tenant) as unit:
+        place.connection = connections.get(unit, place.id)
+    place.keeper.close()
+    place.keeper = Keeper(place.system, place.tenant, place.connection)
+    place.keeper.sweep()
+    assert place.house.reads("analyst", "email") is not None

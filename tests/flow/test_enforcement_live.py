@@ -123,6 +123,7 @@ def test_a_tag_bites_follows_the_data_heals_and_lets_go(story: Story) -> None:
     house, tables = story.house, ("people", "contacts", "copied")
     id = story.connect()
     until(lambda: listens(story), "capture")
+    story.send("POST", f"/connections/{id}/run")
     until(lambda: all(map(story.is_known, tables)), "the first crawl")
     until(lambda: story.is_known("contacts#mail"), "its columns")
     sql = "INSERT INTO s.copied (id, address) SELECT id, lower(email) FROM s.people"

@@ -4,19 +4,28 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+import msgspec
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict
 
+from lily import plugins
+from lily.access.compile import Nothing
 from lily.api.deps import After, AssetKey, Limit, Segment, ServicesDep, requires, uuid_of
 from lily.api.fields import Page
 from lily.api.rest.pages import mark, unmark
-from lily.store import connections, protections, views
-from lily.store.protections import Protection
-from lily.types import Caller
+from lily.assets.hooks import reason_of
+from lily.errors import Conflict, LilyError
+from lily.sdk.enforcers import Enforcer, Wanted
+from lily.store import connections, enforcers, protections, views
+from lily.store.connections import Connection
+from lily.store.protections import Protection, StoredLedger, Table
+from lily.types import Caller, Tenant
+from lily.wiring import Core
 
 router = APIRouter(prefix="/api/v1/protections", tags=["access"])
 
 Reader = Annotated[Caller, requires("policies:read")]
+MOST = 1_000  # tables of which a plan is shown at once
 
 EXAMPLE: dict[str, Any] = {
     "connection": "b7c0a3f2-5d0a-4a52-a3d1-7a9e6f0e9f11",
@@ -71,6 +80,25 @@ class Line(BaseModel):
     exempt: list[str]
     unenforceable: list[str]
     verified_at: datetime | None
+
+
+class Planned(BaseModel):
+    """What would be done to one table, and what the engine says of it now."""
+
+    object: str
+    plan: list[str]
+    drifted: bool = False
+    findings: list[dict[str, Any]] = []
+    problem: str = ""
+
+
+class Checked(BaseModel):
+    """How many tables are due, or with `dry_run` how many would be changed, and how."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"due": 12}]})
+
+    due: int
+    plans: list[Planned] | None = None
 
 
 class Report(BaseModel):
@@ -146,16 +174,81 @@ def of_asset(id: AssetKey, caller: Reader, services: ServicesDep) -> Page[Protec
     return Page(items=[_shown(each) for each in found])
 
 
-@router.post("/{connection}/check", status_code=202, summary="Look at an engine again now")
+@router.post(
+    "/{connection}/check",
+    status_code=202,
+    summary="Look at an engine again now, or show what would be done",
+    response_model_exclude_none=True,
+    responses={200: {"description": "Only shown: nothing was changed.", "model": Checked}},
+)
 def check(
     connection: Segment,
     caller: Annotated[Caller, requires("policies:manage")],
     services: ServicesDep,
-) -> dict[str, int]:
+    response: Response,
+    dry_run: Annotated[bool, Query(description="Change nothing; show the plan.")] = False,
+) -> Checked:
     """Every protection of it becomes due; what somebody undid is done again within a second."""
-    with services.core.database.unit(caller.tenant) as unit:
+    core = services.core
+    with core.database.unit(caller.tenant) as unit:
         found = connections.get(unit, uuid_of("connection", connection))
-        return {"due": protections.ask_again(unit, found.id, services.core.clock.now())}
+        if "enforcer" not in found.uses:
+            raise Conflict("The connection is not an enforcer.")
+        if not dry_run:
+            return Checked(due=protections.ask_again(unit, found.id, core.clock.now()))
+    response.status_code = 200
+    plans = planned(core, caller.tenant, found)
+    return Checked(due=sum(bool(each.plan) for each in plans), plans=plans)
+
+
+def planned(core: Core, tenant: Tenant, connection: Connection) -> list[Planned]:
+    """Ask the engine, table by table, without touching it."""
+    secrets = connections.opened(core.seal.open, tenant.number, connection)
+    hidden = plugins.hidden(secrets)
+    options = plugins.join(connection.options, secrets)
+    try:
+        engine = plugins.build("enforcer", connection.plugin, options)
+        plugins.reach(engine, core.settings.egress_allow)
+    except LilyError as cause:
+        raise Conflict(f"The engine cannot be asked: {reason_of(cause, hidden)}") from cause
+    with core.database.whole(tenant) as unit:
+        tables = {each.guid: each for each in enforcers.concerned(unit, connection.id)}
+    try:
+        mine = [each for each in tables.values() if engine.owns(each.qualified_name)][:MOST]
+        return [_planned(core, tenant, connection, engine, hidden, each) for each in mine]
+    finally:
+        if (closing := getattr(engine, "close", None)) is not None:
+            closing()
+
+
+def _planned(
+    core: Core,
+    tenant: Tenant,
+    connection: Connection,
+    engine: Enforcer,
+    hidden: tuple[str, ...],
+    table: Table,
+) -> Planned:
+    now = core.clock.now()
+
+    def wanted() -> Wanted:
+        with core.database.whole(tenant) as unit:
+            found = protections.wanted(unit, table.guid, connection.plugin, now)
+            state = Nothing() if found is None else found
+            return enforcers.spelled(unit, connection, table, state)
+
+    name = table.qualified_name
+    ledger = StoredLedger(core.database, tenant, connection.id, name, now)
+    with core.database.whole(tenant) as unit:
+        ledger.load(unit.conn)
+    try:
+        report = engine.observe(name, wanted, ledger)
+    except LilyError as cause:
+        return Planned(object=name, plan=[], problem=reason_of(cause, hidden))
+    findings = [msgspec.to_builtins(each) for each in report.findings]
+    return Planned(
+        object=name, plan=list(report.plan), drifted=report.drifted, findings=findings
+    )  # fmt: skip
 
 
 def _shown(kept: Protection) -> ProtectionShown:
