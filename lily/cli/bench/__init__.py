@@ -150,6 +150,26 @@ def access(
 
 
 @bench_app.command()
+def enforce(
+    tags: Annotated[int, typer.Option(min=1, help="Tags to set and to take off.")] = 50,
+    race: Annotated[
+        int, typer.Option(min=0, help="Instead: flips of a tag while others read, so many.")
+    ] = 0,
+    kills: Annotated[
+        int, typer.Option(min=0, help="Instead: kill -9 of the worker, so often.")
+    ] = 0,
+    home: Home = None,
+    url: Url = None,
+    start: Start = False,
+    as_json: AsJson = False,
+) -> None:
+    """A tag, until a real PostgreSQL refuses the column, and until all is as it was."""
+    from lily.cli.bench.enforce import measure
+
+    _run(home, url, start, as_json, lambda where: measure(where, tags, race, kills))
+
+
+@bench_app.command()
 def faults(
     rounds: Annotated[int, typer.Option(min=0, help="Kills of each process.")] = 10,
     writers: Annotated[int, typer.Option(min=1, max=64, help="Writers at a time.")] = 8,

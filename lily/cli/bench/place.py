@@ -1,5 +1,6 @@
 """The Lily that a bench runs against: one that is there, or one of its own."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from lily.cli.failures import UNREACHABLE, Failure
 from lily.settings import Settings, child_environment, load
 from lily.store.database import Role
 from lily.types import Tenant
-from lily.wiring import Core, core
+from lily.wiring import Core, core, server
 
 PATIENCE = 240.0
 
@@ -80,8 +81,10 @@ def _own() -> Iterator[Place]:
     home = Path(tempfile.mkdtemp(prefix="lily-bench-"))
     settings = load(home=home, port=0, database="embedded")
     line = [sys.executable, "-m", "lily.cli", "up", "--home", str(home), "--port", "0"]
-    # What it tells others, it tells us: the receiver is on this machine.
-    env = child_environment(settings, LILY_EGRESS_ALLOW='["127.0.0.0/8"]')
+    # What it tells others, it tells us, and what it reads is ours: all of it on this machine.
+    embedded = server(settings)
+    allowed = ["127.0.0.0/8", *([str(embedded.socket)] if embedded else [])]
+    env = child_environment(settings, LILY_EGRESS_ALLOW=json.dumps(allowed))
     with (home / "up.log").open("wb") as output:
         lily = subprocess.Popen(line, stdout=output, stderr=output, env=env)
     try:
