@@ -21,6 +21,15 @@ class Column(msgspec.Struct, frozen=True):
     data_type: str | None = None
 
 
+class Parties(msgspec.Struct):
+    """Users and roles that policies name; groups from which they keep, or to which they give."""
+
+    users: set[str] = msgspec.field(default_factory=set)
+    roles: set[str] = msgspec.field(default_factory=set)
+    restricting: set[str] = msgspec.field(default_factory=set)
+    loosening: set[str] = msgspec.field(default_factory=set)
+
+
 class Compiled:
     """The state that one table should have in an engine, as of one moment."""
 
@@ -85,6 +94,24 @@ class Compiled:
         allowed = [rule.policy for rule in rules if rule.policy.effect == "allow"]
         subjects = sorted({subject for rule in about for subject in rule.subjects})
         return combine([*allowed, *(rule.policy for rule in about)]), subjects
+
+    def parties(self) -> Parties:
+        """Whom the policies on the table and its columns name, one way or the other."""
+        found = Parties()
+        targets = [self._table, *(column.target for column in self._columns.values())]
+        about = (rule.policy for each in targets for rule in self._index.about("READ", each))
+        for policy in about:
+            loosens = policy.effect == "allow"
+            for subject in policy.subjects:
+                if subject.kind == "group":
+                    (found.loosening if loosens else found.restricting).add(subject.name)
+                elif subject.kind == "role":
+                    found.roles.add(subject.name)
+                elif subject.kind == "user":
+                    found.users.add(subject.name)
+            found.loosening |= set(policy.exempt_groups)
+        found.loosening -= found.restricting
+        return found
 
     def _rules(self, grantee: Grantee) -> Rules:
         keys = self._principal(grantee).keys

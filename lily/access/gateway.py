@@ -4,7 +4,7 @@ Tables are replaced, never columns: a whole row, a star or a function over a row
 sees what is left. Whatever is not known to be harmless is refused.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 import sqlglot
@@ -55,6 +55,45 @@ def rewrite(sql: str, dialect: Dialect, default_schema: str, lookup: Lookup) -> 
         raise Refused("the statement is nested too deeply; flatten it") from None
     except SqlglotError as cause:
         raise Refused(f"the statement cannot be read: {_first_line(cause)}") from None
+
+
+class Rewriter:
+    """Remembers what statements read, and what they became where the same still holds.
+
+    Most statements are asked again and again, and reading one costs more than all the rest.
+    """
+
+    def __init__(self, most: int = 2_000) -> None:
+        self._most = most
+        self._reads: dict[tuple[str, str, str], tuple[tuple[str, str], ...]] = {}
+        self._made: dict[tuple[str, str, str, bytes], Rewritten] = {}
+
+    def rewrite(self, sql: str, dialect: Dialect, default_schema: str, lookup: Lookup) -> Rewritten:
+        """As `rewrite`. What holds for the caller is looked up each time."""
+        sql = sql.strip().rstrip(";").rstrip()
+        key = (sql, dialect, default_schema)
+        if (tables := self._reads.get(key)) is not None:
+            found = self._made.get((*key, _state(tables, lookup)))
+            if found is not None:
+                return found
+        asked: dict[tuple[str, str], Source | None] = {}
+
+        def noted(schema: str, name: str) -> Source | None:
+            asked[schema, name] = source = lookup(schema, name)
+            return source
+
+        made = rewrite(sql, dialect, default_schema, noted)
+        if len(self._made) >= self._most:
+            self._made.clear()
+            self._reads.clear()
+        self._reads[key] = tuple(asked)
+        self._made[*key, _state(tuple(asked), lambda *named: asked[named])] = made
+        return made
+
+
+def _state(tables: Iterable[tuple[str, str]], lookup: Lookup) -> bytes:
+    """Everything but the statement that decides what it becomes."""
+    return msgspec.json.encode([lookup(schema, name) for schema, name in tables])
 
 
 def _parsed(sql: str, dialect: Dialect) -> exp.Query:

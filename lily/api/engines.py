@@ -5,6 +5,7 @@ answer is 503, and the engine fails the statement.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lily import plugins
-from lily.access import opa
+from lily.access import opa, trino_rules
 from lily.access.model import Action, Decision, Situation
 from lily.access.opa import Judge, Table, Who
 from lily.api.deps import ServicesDep
@@ -23,7 +24,7 @@ from lily.api.hot import parse
 from lily.assets.names import guid_of
 from lily.errors import Invalid, NotFound, PluginError
 from lily.sdk.engines import Engine
-from lily.store import connections, webhooks
+from lily.store import connections, governed, webhooks
 from lily.store.guard import Question
 from lily.types import Tenant
 from lily.wiring import Services
@@ -52,6 +53,19 @@ BODY: dict[str, Any] = {
         "content": {"application/json": {"schema": {"type": "object"}, "example": ASKED}},
     }
 }
+RULES: dict[str, Any] = {
+    "tables": [
+        {
+            "catalog": "pg",
+            "schema": "public",
+            "table": "people",
+            "privileges": ["SELECT"],
+            "columns": [{"name": "email", "mask": "CAST(NULL AS VARCHAR)"}],
+        },
+        {"catalog": "pg", "privileges": []},
+        {"privileges": ["SELECT"]},
+    ]
+}
 QUESTIONS = ("allow", "batch", "rowFilters", "batchColumnMasks")
 
 
@@ -67,6 +81,33 @@ async def ask(
     """`allow`, `batch`, `rowFilters` or `batchColumnMasks`, as Trino's OPA plug-in asks them."""
     body = await request.body()
     return await run_in_threadpool(_answer, services, plugin, endpoint, question, body)
+
+
+@router.get(
+    "/{plugin}/{endpoint}/rules",
+    summary="The same as a file of rules",
+    response_class=Response,
+    responses={200: {"content": {"application/json": {"example": RULES}}}},
+)
+def file_rules(plugin: str, endpoint: str, services: ServicesDep) -> Response:
+    """Trino's file-based access control, for servers that fetch it: the first match counts."""
+    tenant, engine = found(services, plugin, endpoint)
+    head = services.guard.confirmed(tenant).position
+    now = services.core.clock.now()
+    key = (tenant.id, endpoint)
+    kept = _files.get(key)
+    if kept is None or kept[0] != (head, now.replace(second=0, microsecond=0)):
+        with services.core.database.whole(tenant) as unit:
+            made = trino_rules.rules(
+                engine.catalogs(), governed.governed(unit, engine.catalogs(), now)
+            )
+        # Conditions on time may say something else a minute later.
+        kept = (head, now.replace(second=0, microsecond=0)), msgspec.json.encode(made)
+        _files[key] = kept
+    return Response(kept[1], media_type="application/json")
+
+
+_files: dict[tuple[UUID, str], tuple[tuple[int, datetime], bytes]] = {}
 
 
 def _answer(services: Services, plugin: str, endpoint: str, question: str, body: bytes) -> Response:

@@ -1,5 +1,7 @@
 """Trino: which of its catalogs are which of the sources that Lily knows."""
 
+from collections.abc import Mapping
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from lily.connectors.names import column, escaped
@@ -19,6 +21,9 @@ class Trino:
 
     def __init__(self, options: Options) -> None:
         self._catalogs = {name: place.rstrip("./") for name, place in options.catalogs.items()}
+
+    def catalogs(self) -> Mapping[str, str]:
+        return self._catalogs
 
     def table(self, catalog: str, schema: str, name: str) -> str | None:
         place = self._catalogs.get(catalog)

@@ -1,5 +1,6 @@
 """What Trino's OPA plug-in asks, literally, and what it is answered."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -189,6 +190,52 @@ def test_every_other_operation_has_its_answer(
 ) -> None:
     action = {"operation": operation, **({"resource": resource} if resource else {})}
     assert trino.ask("allow", action) is allowed
+
+
+def matching(rules: list[dict[str, Any]], user: str, *groups: str) -> dict[str, Any]:
+    """The rule that Trino would take: the first whose patterns all match."""
+
+    def fits(rule: dict[str, Any], name: str, value: str) -> bool:
+        return name not in rule or re.fullmatch(rule[name], value) is not None
+
+    place = {"catalog": "pg", "schema": "public", "table": "people", "user": user}
+    for rule in rules:
+        if all(fits(rule, name, value) for name, value in place.items()) and (
+            "group" not in rule or any(fits(rule, "group", group) for group in groups)
+        ):
+            return rule
+    raise AssertionError("no rule matches")
+
+
+def test_the_file_of_rules_says_the_same_first_match_first(trino: Trino) -> None:
+    def fetched() -> list[dict[str, Any]]:
+        answer = trino._client.get(f"/engine/{trino.address}/rules")
+        assert answer.status_code == 200, answer.text
+        found: list[dict[str, Any]] = answer.json()["tables"]
+        return found
+
+    masked = matching(fetched(), "ana")
+    assert [each["name"] for each in masked["columns"]] == ["email"]
+    assert "columns" not in matching(fetched(), "rita", "pii_reader")
+    assert fetched()[-2:] == [
+        {"catalog": "pg", "privileges": []},
+        {"privileges": ["SELECT", "INSERT", "DELETE", "UPDATE", "OWNERSHIP", "GRANT_SELECT"]},
+    ]
+    trino.policy(effect="deny", resource={"asset": f"{TABLE}#born"}, subject={"group": "a.b"})
+    trino.policy(effect="deny", resource={"asset": f"{TABLE}#id"}, subject={"group": "c"})
+    trino.policy(effect="filter", row_filter="country = 'FR'", resource={"under": TABLE},
+                 subject={"user": "eve"})  # fmt: skip
+    until(lambda: "filter" in matching(fetched(), "eve"), seconds=3)
+    rules = fetched()
+    assert "filter" not in matching(rules, "ana")
+    hidden = [each["name"] for each in matching(rules, "joe", "a.b")["columns"]
+              if each.get("allow") is False]  # fmt: skip
+    assert hidden == ["born", "id"]  # of both groups, since a rule knows only one
+    assert matching(rules, "joe", "axb") == matching(rules, "joe")
+    both = matching(rules, "eve", "c")
+    assert both["filter"] == "(country = 'FR')" and len(both["columns"]) == 3
+    trino.policy(effect="deny", resource={"asset": TABLE}, subject={"user": "max"})
+    until(lambda: matching(fetched(), "max")["privileges"] == [], seconds=3)
 
 
 def test_a_wrong_address_or_question_is_not_there(trino: Trino) -> None:

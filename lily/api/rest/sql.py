@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from lily import plugins
-from lily.access.gateway import Refused, Rewritten, Source, rewrite
+from lily.access.gateway import Refused, Rewriter, Rewritten, Source
 from lily.api.deps import ServicesDep, requires, uuid_of
 from lily.api.fields import Request, example
 from lily.assets.hooks import reason_of
@@ -26,6 +26,9 @@ router = APIRouter(prefix="/api/v1/sql", tags=["access"])
 
 Reader = Annotated[Caller, requires("sql:run")]
 ARROW = "application/vnd.apache.arrow.stream"
+
+
+_rewriter = Rewriter()
 
 
 class Statement(Request):
@@ -113,7 +116,7 @@ def _rewritten(services: Services, caller: Caller, body: Statement) -> tuple[Gat
 
     schema = body.default_schema or gateway.default_schema
     try:
-        return gateway, rewrite(body.sql, gateway.dialect, schema, lookup)
+        return gateway, _rewriter.rewrite(body.sql, gateway.dialect, schema, lookup)
     except Refused as cause:
         raise Invalid(str(cause), "sql") from None
 
