@@ -35,6 +35,13 @@ class Settings(BaseSettings):
     spark_memory: str = Field("1g", description="Heap of the Spark driver.")
     host: str = Field("127.0.0.1", description="Address the API listens on.")
     port: int = Field(8585, ge=0, le=65535, description="Port the API listens on.")
+    metrics_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="Port on which `lily pipeline` and `lily work` tell their metrics when they run"
+        " alone; 0 is none.",
+    )
     public_url: str | None = Field(
         None, description="URL under which clients reach the API; also the issuer of tokens."
     )

@@ -16,6 +16,7 @@ from prometheus_client import (
     Gauge,
     Histogram,
     generate_latest,
+    start_http_server,
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -245,3 +246,8 @@ def exposition() -> bytes:
     except ValueError:  # no shared folder: not started by `lily up`
         registry = REGISTRY
     return generate_latest(registry)
+
+
+def tell(port: int, host: str) -> None:
+    """Answer scrapes of this process on a port of its own."""
+    start_http_server(port, addr=host)

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from lily.cli import asset, crawl, dead, lake, propagate, tags, tenant, token, user
+from lily.cli import asset, crawl, dead, deploy, lake, propagate, tags, tenant, token, user
 from lily.cli.agent import agent
 from lily.cli.backup import backup, restore
 from lily.cli.bench import bench_app
@@ -31,6 +31,7 @@ GROUPS = {
     "asset": asset.app,
     "crawl": crawl.app,
     "dead": dead.app,
+    "deploy": deploy.app,
     "lake": lake.app,
     "propagate": propagate.app,
     "tags": tags.app,

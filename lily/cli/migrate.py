@@ -14,6 +14,12 @@ def migrate(
     check: Annotated[
         bool, typer.Option("--check", help="Change nothing; fail if something is missing.")
     ] = False,
+    first: Annotated[
+        bool,
+        typer.Option(
+            "--first", help="Also make tenant `default` and its admin, where there is no tenant."
+        ),
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Apply what is missing to the database. Safe to run side by side; `lily up` does it itself."""
@@ -29,6 +35,10 @@ def migrate(
         names = (pending if check else apply)(wiring.home_url(settings))
     except Unavailable as cause:
         raise Failure(f"{cause} {database_cure(settings)}") from cause
+    if first and not check:
+        from lily.cli.first_start import first_start
+
+        first_start(settings)
     show.answer(
         {"pending" if check else "applied": names},
         as_json,

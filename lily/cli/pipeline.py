@@ -42,6 +42,7 @@ def pipeline(
 
     settings = configured.settings(home=home, database=database)
     stop = role.begin(settings, parent)
+    role.tell_metrics(settings, parent)
     core = role.connect(settings, "lily_system", stop)
     try:
         if stage == "ingest":

@@ -38,6 +38,14 @@ def begin(settings: "Settings", parent: int | None) -> Event:
     return stop
 
 
+def tell_metrics(settings: "Settings", parent: int | None) -> None:
+    """Beside the work, for who scrapes; under `lily up` the API tells those of all processes."""
+    from lily import telemetry
+
+    if parent is None and settings.metrics_port:
+        telemetry.tell(settings.metrics_port, settings.host)
+
+
 def _end_alone(stop: Event, parent: int) -> None:
     """With the supervisor gone nobody insists that we stop, so we do it ourselves."""
     from lily.cli import processes

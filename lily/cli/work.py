@@ -13,6 +13,7 @@ def work(
 
     settings = configured.settings(home=home, database=database)
     stop = role.begin(settings, parent)
+    role.tell_metrics(settings, parent)
     core = role.connect(settings, "lily_system", stop)
     try:
         from lily.workers.main import run

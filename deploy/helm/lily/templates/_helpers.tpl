@@ -1,0 +1,84 @@
+{{- define "lily.name" -}}
+{{- if contains "lily" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "lily-%s" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end -}}
+{{- end }}
+
+{{- define "lily.selector" -}}
+app.kubernetes.io/name: lily
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "lily.labels" -}}
+{{ include "lily.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+lily/tenancy: {{ .Values.tenancy.mode }}
+{{- with .Values.tenancy.tenant }}
+lily/tenant: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "lily.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "lily.env" -}}
+- name: LILY_DATABASE
+  valueFrom: { secretKeyRef: { name: {{ .Values.secret.name }}, key: database } }
+- name: LILY_SECRET_KEY_FILE
+  value: /etc/lily/secret.key
+- name: LILY_PUBLIC_URL
+  value: {{ .Values.publicUrl | quote }}
+- name: LILY_LAKE
+  value: {{ .Values.lake | quote }}
+- name: LILY_LOG_LEVEL
+  value: {{ .Values.logLevel }}
+{{- with .Values.egressAllow }}
+- name: LILY_EGRESS_ALLOW
+  value: {{ toJson . | quote }}
+{{- end }}
+{{- range $name, $value := .Values.env }}
+- name: {{ $name }}
+  value: {{ $value | quote }}
+{{- end }}
+{{- end }}
+
+{{- define "lily.security" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: { drop: [ALL] }
+{{- end }}
+
+{{- define "lily.mounts" -}}
+- { name: home, mountPath: /var/lib/lily }
+- { name: tmp, mountPath: /tmp }
+- { name: keys, mountPath: /etc/lily, readOnly: true }
+{{- end }}
+
+{{- define "lily.pod" -}}
+automountServiceAccountToken: false
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  seccompProfile: { type: RuntimeDefault }
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "lily.keys" -}}
+- name: tmp
+  emptyDir: {}
+- name: keys
+  secret:
+    secretName: {{ .Values.secret.name }}
+    defaultMode: 0440
+    items: [{ key: secret.key, path: secret.key }]
+{{- end }}

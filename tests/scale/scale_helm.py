@@ -1,0 +1,129 @@
+"""The chart, rendered by Helm itself and held against Kubernetes' own schemas."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "helm" / "lily"
+HELM = "helm.sh/helm/v3/cmd/helm@v3.19.0"
+MODES = ("pooled", "dedicated", "isolated")
+KUBERNETES = "1.31.0"
+EVERYTHING = "keda.enabled=true,monitoring.podMonitor=true,monitoring.rules=true"
+CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject"}  # not Kubernetes' own
+CACHE = Path.home() / ".cache" / "lily-tools"
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="session")
+def helm(missing: Callable[[str], NoReturn]) -> str:
+    if found := shutil.which("helm") or shutil.which("helm", path=str(CACHE)):
+        return found
+    if shutil.which("go") is None:
+        missing("There is neither helm nor a Go to install it with")
+    done = subprocess.run(
+        ["go", "install", HELM],
+        env={**os.environ, "GOBIN": str(CACHE)},  # noqa: TID251
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        missing(f"helm cannot be installed: {done.stderr[-300:]}")
+    return str(CACHE / "helm")
+
+
+@pytest.fixture(scope="session")
+def validate(missing: Callable[[str], NoReturn]) -> Callable[[Path], str]:
+    """What the schemas of Kubernetes say against a file; nothing if it is right."""
+    place = CACHE / "kubernetes-validate"
+    if not place.exists():
+        done = subprocess.run(
+            [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(place),
+             "kubernetes-validate"],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        if done.returncode:
+            missing(f"kubernetes-validate cannot be installed: {done.stderr[-300:]}")
+
+    def check(path: Path) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "kubernetes_validate", "--strict", "--quiet", "-k", "1.31",
+             str(path)],
+            env={"PYTHONPATH": str(place)}, capture_output=True, text=True,
+        )  # fmt: skip
+        return "" if done.returncode == 0 else done.stdout + done.stderr
+
+    return check
+
+
+def rendered(helm: str, mode: str, *more: str) -> list[dict[str, Any]]:
+    values = str(CHART / f"values-{mode}.yaml")
+    line = [helm, "template", "lily", str(CHART), "--kube-version", KUBERNETES, "-f", values, *more]
+    text = subprocess.run(line, capture_output=True, text=True, check=True).stdout
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def test_the_chart_passes_helms_own_lint(helm: str) -> None:
+    for mode in MODES:
+        values = str(CHART / f"values-{mode}.yaml")
+        line = [helm, "lint", str(CHART), "--strict", "--kube-version", KUBERNETES, "-f", values]
+        done = subprocess.run(line, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_manifest_of_a_mode_fits_the_schemas_of_kubernetes(
+    helm: str, validate: Callable[[Path], str], mode: str, tmp_path: Path
+) -> None:
+    found = rendered(helm, mode, "--set", EVERYTHING)
+    assert {each["kind"] for each in found} >= CUSTOM | {"NetworkPolicy", "PodDisruptionBudget"}
+    path = tmp_path / "manifests.yaml"
+    path.write_text(yaml.safe_dump_all(each for each in found if each["kind"] not in CUSTOM))
+    assert validate(path) == ""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_pod_is_confined_and_no_secret_is_written_out(helm: str, mode: str) -> None:
+    found = rendered(helm, mode)
+    for each in found:
+        assert each["kind"] != "Secret"
+        if each["kind"] not in ("Deployment", "Job"):
+            continue
+        pod = each["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["automountServiceAccountToken"] is False
+        (container,) = pod["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        database = next(e for e in container["env"] if e["name"] == "LILY_DATABASE")
+        assert "secretKeyRef" in database["valueFrom"]
+        assert each["kind"] == "Job" or "livenessProbe" in container
+
+
+def test_an_isolated_tenant_must_have_a_name(helm: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        rendered(helm, "isolated", "--set", "tenancy.tenant=")
+
+
+def test_a_rendered_tenant_is_a_release_of_its_own(helm: str, tmp_path: Path) -> None:
+    lily = [sys.executable, "-m", "lily.cli", "deploy", "render", "--host", "lily.example.org"]
+    names = []
+    for tenant in ("acme", "globex"):
+        values = tmp_path / f"{tenant}.yaml"
+        line = [*lily, "--tenant", tenant, "--mode", "isolated", "--to", str(values)]
+        subprocess.run(line, check=True, capture_output=True)
+        line = [helm, "template", f"lily-{tenant}", str(CHART), "--kube-version", KUBERNETES]
+        text = subprocess.run(
+            [*line, "-f", str(values), "--namespace", f"lily-{tenant}"],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        assert tenant in text
+        names.append({(e["kind"], e["metadata"]["name"]) for e in yaml.safe_load_all(text) if e})
+    assert names[0].isdisjoint(names[1])
