@@ -89,6 +89,9 @@ def test_a_new_tenant_masks_what_is_personal_and_lets_the_rest_be_read(ask: Ask)
 
 def test_a_member_of_an_exempt_group_sees_it_until_the_membership_ends(ask: Ask) -> None:
     assert decision(ask, "rita") == "mask"
+    strange = ask("POST", "/groups", json={"name": "größe/ ☃"})
+    assert strange.headers["location"].isascii()
+    assert ask("GET", strange.headers["location"].removeprefix("/api/v1")).status_code == 200
     made = ask("POST", "/groups", json={"name": "pii_reader", "members": ["rita"]})
     assert (made.status_code, made.headers["etag"]) == (201, '"1"')
     soon(ask, "rita", "allow")
@@ -256,7 +259,7 @@ def test_an_explanation_names_every_policy_and_why_it_counts(ask: Ask) -> None:
     policy(ask, name="ben", subject={"user": "ben"})
     policy(ask, name="office hours", conditions={"purpose": ["audit"]}, effect="allow")
     asked = {"asset": EMAIL, "principal": "ana"}
-    until(lambda: len(ask("GET", "/access/explain", params=asked).json()["policies"]) == 5)
+    until(lambda: len(ask("GET", "/access/explain", params=asked).json().get("policies", ())) == 5)
     said = ask("GET", "/access/explain", params=asked).json()
     outcomes = {each["name"]: each["outcome"] for each in said["policies"]}
     assert outcomes == {

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Response
 from pydantic import Field
@@ -73,7 +74,7 @@ def _routes(kind: CircleKind) -> APIRouter:
                 raise Conflict(f"There is already a {kind} named {body.name!r}; change that one.")
             wanted = Circle(kind, body.name, body.description, body.members, 1, now, now)
             made = circles.put(unit, wanted, None, actor_of(caller))
-        response.headers["Location"] = f"{router.prefix}/{body.name}"
+        response.headers["Location"] = f"{router.prefix}/{quote(body.name, safe='')}"
         return _shown(made, response)
 
     @router.get("/{name}", summary=f"Read a {kind}", operation_id=f"read_{kind}")
