@@ -149,7 +149,13 @@ class Keeper:
             self._failed(before, kept, _sentence(failed))
             return
         with self._cell() as conn:
-            if self._mode == "observe":
+            if getattr(self._engine, "plans_only", False):
+                kept.state, kept.reason = "planned", "export the plan and carry it out"
+                if report.plan:
+                    self._save(conn, kept, before)
+                else:
+                    self._released(conn, kept)
+            elif self._mode == "observe":
                 kept.state, kept.reason = "pending", "only observed; switch the mode to enforce"
                 if report.drifted:
                     kept.state, kept.reason = "drifted", "somebody changed it in the engine"
@@ -230,6 +236,11 @@ class Keeper:
             end = facts[-1].position if len(facts) == enforcers.PAGE else max(head, self.position)
             guids = {fact.guid for fact in facts if fact.guid is not None}
             touched = enforcers.tables(unit, guids) if guids else []
+            own = {fact.guid for fact in facts if fact.guid is not None and not fact.carried}
+            if own and not protections.is_settled(unit):
+                # What lies behind counts like its sources until the news has travelled there.
+                behind = enforcers.behind(unit, own) - guids
+                touched = [*touched, *(enforcers.tables(unit, behind) if behind else [])]
         if any(fact.kind in ABOUT_POLICIES for fact in facts):
             touched = [*touched, *self._all()]
         return touched, end

@@ -5,12 +5,14 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
+import msgspec
 import psycopg
 import pytest
 
 from lily import plugins
 from lily.access.model import Mask, Policy, Resource, Subject
 from lily.api.app import create_app
+from lily.cli.protections import lines
 from lily.connectors.postgres import Postgres
 from lily.identity.actor import Actor
 from lily.store import circles, connections, feed, policies, propagation, protections
@@ -194,6 +196,12 @@ def test_what_is_derived_is_protected_before_its_tags_arrive(place: Place) -> No
     place.keeper.step()
     assert house.reads("analyst", "mail", "s.contacts") is None
     assert house.reads("analyst", "id", "s.contacts") == [(1,), (2,)]
+    place.see()
+    place.keeper.step()
+    assert house.reads("analyst", "mail", "s.contacts") is not None
+    place.see("PII")  # nothing but the source is told of it
+    place.keeper.step()
+    assert house.reads("analyst", "mail", "s.contacts") is None
 
 
 def test_masks_are_shown_by_views_to_whom_the_table_is_denied(place: Place) -> None:
@@ -344,3 +352,45 @@ def test_protections_are_told_per_asset_engine_and_as_a_report(place: Place) -> 
     place.keeper = Keeper(place.system, place.tenant, place.connection)
     place.keeper.sweep()
     assert place.house.reads("analyst", "email") is not None
+
+
+def test_an_engine_that_is_only_planned_for_is_never_verified(place: Place) -> None:
+    table = "snowflake://acme/SHOP.PUBLIC.PEOPLE"
+    seen(place.system, place.tenant, table, asset_type="table")
+
+    def see(*tags: str) -> None:
+        seen(place.system, place.tenant, f"{table}#EMAIL", asset_name="EMAIL",
+             asset_type="column", tags=list(tags))  # fmt: skip
+
+    see()
+    now = place.core.clock.now()
+    made = Connection(
+        uuid4(), "cloud", "snowflake", ["enforcer"],
+        {"namespace": "snowflake://acme", "groups": {"pii_reader": "READERS"}},
+        None, None, 0, True, 1, now, now,
+    )  # fmt: skip
+    with place.core.database.unit(place.tenant) as unit:
+        connections.create(unit, made, TESTER)
+        connection = connections.get(unit, made.id)
+    keeper = Keeper(place.system, place.tenant, connection)
+
+    def kept() -> Protection | None:
+        keeper.step()
+        with place.core.database.unit(place.tenant) as unit:
+            found = protections.page(unit, made.id, [], None, 10)
+        return found[0] if found else None
+
+    assert kept() is None
+    see("PII")
+    planned = kept()
+    assert planned is not None
+    assert (planned.state, list(planned.columns)) == ("planned", ["EMAIL"])
+    assert planned.exempt == {"EMAIL": ["READERS"]}
+    assert " SET TAG " in planned.plan[-1] and planned.verified_at is None
+    assert lines([msgspec.to_builtins(planned)] * 2)[-1].endswith(" = 'true';")
+    see()
+    undone = kept()
+    assert undone is not None and undone.state == "planned"
+    assert [" UNSET TAG " in line for line in undone.plan] == [True]
+    assert "ProtectionVerified" not in place.facts()
+    keeper.close()
