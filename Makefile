@@ -7,7 +7,7 @@ LILY   := $(BIN)/lily
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check lint docs schema lock jars clean tools
+.PHONY: help run demo setup test check lint docs schema lock jars clean tools
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -15,6 +15,9 @@ help: ## Show this list
 
 run: $(VENV)/.run ## Install what is needed, then start Lily (Ctrl-C stops it)
 	@exec $(LILY) up
+
+demo: $(VENV)/.run ## Show a tag biting in a warehouse; both are thrown away after
+	@exec $(LILY) demo
 
 setup: $(VENV)/.dev ## Install what developers need
 

@@ -11,18 +11,32 @@ from lily.sdk.enforcers import Wanted
 from lily.store import consumers, policies, protections
 from lily.store.connections import COLUMNS, Connection
 from lily.store.database import Database, Unit
+from lily.store.propagation_plan import STILL
 from lily.store.protections import Table
 from lily.types import Tenant
 
 PAGE = 1_000
+FAR = 2_000  # assets behind a change that are looked at before it has travelled there
 KINDS = [
     "AssetCreated", "AssetChanged", "AssetDeleted", "AssetRestored", "AssetArchived",
     "FieldsCreated", "TagsChanged", "TagResolved", "EdgeCreated", "EdgeChanged", "EdgeDeleted",
     "EdgeRestored", "PolicyCreated", "PolicyChanged", "PolicyDeleted", "CircleChanged",
 ]  # fmt: skip
 FACTS = """
-SELECT position, kind, guid, cause FROM fact
- WHERE tenant = %s AND position > %s AND kind = ANY(%s) ORDER BY position LIMIT %s
+SELECT position, kind, guid, cause, kind = 'TagsChanged' AND payload LIKE '%%"propagated":{%%'
+  FROM fact WHERE tenant = %s AND position > %s AND kind = ANY(%s) ORDER BY position LIMIT %s
+"""
+# Everything downstream of assets, by any edge that carries; as much as is looked at in one go.
+BEHIND = """
+WITH RECURSIVE below (guid) AS (
+  SELECT g FROM unnest(%(guids)s::uuid[]) g
+  UNION
+  SELECT e.downstream FROM below b
+   CROSS JOIN LATERAL (SELECT l.downstream FROM live_edge l
+     WHERE l.tenant = %(tenant)s AND l.upstream = b.guid
+       AND l.type <> ALL(%(still)s) AND NOT l.masking OFFSET 0) e
+)
+SELECT guid FROM below LIMIT %(most)s
 """
 # The tables that assets are, or lie in, or contain.
 TABLES = """
@@ -47,6 +61,7 @@ class Told(msgspec.Struct, frozen=True):
     kind: str
     guid: UUID | None
     cause: str
+    carried: bool  # along lineage, by whoever looks after that
 
 
 def connections(database: Database) -> list[tuple[Tenant, Connection]]:
@@ -88,6 +103,14 @@ def position(conn: psycopg.Connection, tenant: Tenant, name: str) -> int:
 def facts(conn: psycopg.Connection, tenant: int, after: int) -> list[Told]:
     rows = conn.execute(FACTS, [tenant, after, KINDS, PAGE])
     return [Told(*row) for row in rows]
+
+
+def behind(unit: Unit, guids: Iterable[UUID]) -> set[UUID]:
+    """What lies downstream; of a very long reach the part that is near."""
+    values = {
+        "tenant": unit.tenant.number, "guids": list(guids), "still": STILL, "most": FAR,
+    }  # fmt: skip
+    return {guid for (guid,) in unit.conn.execute(BEHIND, values)}
 
 
 def tables(unit: Unit, guids: Iterable[UUID]) -> list[Table]:

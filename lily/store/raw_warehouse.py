@@ -26,6 +26,10 @@ SELECT coalesce(nullif(x.grantee::regrole::text, '-'), 'public'), x.privilege_ty
 """
 STATE = "SELECT state FROM protection WHERE tenant = %s AND connection = %s AND object = %s"
 LEDGER = "SELECT count(*) FROM protection_ledger WHERE tenant = %s AND connection = %s"
+LISTENS = """
+SELECT FROM pg_stat_activity WHERE application_name = 'lily capture'
+   AND query LIKE '%lily_capture.event%' AND datname = current_database()
+"""
 SCHEMA = """
 CREATE TABLE people (id int, email text, country text);
 INSERT INTO people VALUES (1, 'ada@example.org', 'GB'), (2, 'emmy@example.org', 'DE');
@@ -57,6 +61,11 @@ class Warehouse:
 
     def name(self, table: str = "people") -> str:
         return f"postgres://warehouse:5432/{self.database}.public.{table}"
+
+    def is_listened_to(self) -> bool:
+        """Whether a capture waits here for what changes."""
+        row = self._root.execute(LISTENS).fetchone()
+        return row is not None
 
     def rights(self, table: str = "people") -> Rights:
         return set(self._root.execute(RIGHTS, {"table": table}).fetchall())

@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from threading import Event, Thread
 from typing import Any
 
 import psycopg
 import pytest
 
+from lily.cli.bench.report import Report
 from lily.store.embedded import Server
 from lily.workers import capture, crawl, enforce
 from tests.flow.people import Person
@@ -16,6 +18,7 @@ from tests.flow.warehouse import Warehouse
 from tests.live import Live
 
 PATIENCE = 60.0
+bench = import_module("lily.cli.bench.enforce")
 
 
 def until(ready: Callable[[], bool], what: str) -> None:
@@ -109,6 +112,19 @@ def story(live: Live, server: Server, api: Person) -> Iterator[Story]:
         yield made
     made.analyst.close()
     made.house.root.close()
+
+
+def test_nobody_reads_in_the_clear_after_verified_nor_what_is_kept_back(
+    live: Live, api: Person
+) -> None:
+    """Clients hammer while tags flip, and while new copies are made."""
+    report = Report("enforce")
+    with working(live):
+        with bench.engine(live.core, api.tenant) as place:
+            bench.raced(place, report, 10)
+        with bench.engine(live.core, api.tenant, hold_until_verified=True) as place:
+            bench.held(place, report, 3)
+    assert report.met, report.document()
 
 
 def listens(story: Story) -> bool:

@@ -1,6 +1,6 @@
 """Letting an engine go: everybody gets back what they had."""
 
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -14,7 +14,11 @@ from lily.types import Caller
 
 router = APIRouter(prefix="/api/v1/connections", tags=["access"])
 
-EXAMPLE = {"connection": "b7c0a3f2-5d0a-4a52-a3d1-7a9e6f0e9f11", "mode": "release", "revision": 4}
+EXAMPLE: dict[str, Any] = {
+    "connection": "b7c0a3f2-5d0a-4a52-a3d1-7a9e6f0e9f11",
+    "mode": "release",
+    "revision": 4,
+}
 
 
 class Released(BaseModel):

@@ -113,7 +113,7 @@ def _connect(core: Core, tenant: Tenant, house: Warehouse, options: dict[str, bo
         "url": house.url, "server": "warehouse:5432", "mode": "enforce", "capture": True, **options,
     }  # fmt: skip
     public, secrets = plugins.split(plugins.check("enforcer", "postgres", given))
-    sealed = core.seal.seal(secrets or {}, connections.about(tenant.number, id))
+    sealed = core.seal.seal(secrets or b"{}", connections.about(tenant.number, id))
     made = Connection(
         id, house.database, "postgres", ["source", "enforcer"], public, sealed, "@daily", 0, True,
         1, now, now,
