@@ -9,6 +9,7 @@ from lily.cli.agent import agent
 from lily.cli.backup import backup, restore
 from lily.cli.bench import bench_app
 from lily.cli.cost import cost
+from lily.cli.demo import demo
 from lily.cli.doctor import doctor
 from lily.cli.failures import FAILED, Failure
 from lily.cli.ingest import ingest
@@ -25,7 +26,7 @@ from lily.cli.work import work
 
 COMMANDS = (
     up, serve, pipeline, work, migrate, search, lineage, watch, ingest, plugins, agent, doctor,
-    backup, restore, cost, scale,
+    backup, restore, cost, scale, demo,
 )  # fmt: skip
 GROUPS = {
     "asset": asset.app,
