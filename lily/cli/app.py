@@ -50,7 +50,7 @@ def build() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
     )
-    app.callback()(version)
+    app.callback(invoke_without_command=True)(version)
     for command in COMMANDS:
         app.command()(command)
     for name, group in GROUPS.items():

@@ -38,6 +38,7 @@ def migrate(
     if first and not check:
         from lily.cli.first_start import first_start
 
+        settings.home.mkdir(parents=True, exist_ok=True)
         first_start(settings)
     show.answer(
         {"pending" if check else "applied": names},

@@ -14,15 +14,15 @@ from lily.store.embedded import Server
 
 
 def test_migrate_makes_the_first_tenant_once(server: Server, tmp_path: Path) -> None:
-    url = server.create_database("first_by_migrate")
-    line = ["migrate", "--first", "--home", str(tmp_path), "--database", url, "--json"]
+    url, home = server.create_database("first_by_migrate"), tmp_path / "new"
+    line = ["migrate", "--first", "--home", str(home), "--database", url, "--json"]
     first = CliRunner().invoke(build(), line)
     assert first.exit_code == 0, first.output
-    known = json.loads((tmp_path / "credentials").read_text())
+    known = json.loads((home / "credentials").read_text())
     assert (known["tenant"], known["username"]) == ("default", "admin")
     again = CliRunner().invoke(build(), line)
     assert json.loads(again.stdout) == {"applied": []}
-    assert json.loads((tmp_path / "credentials").read_text()) == known
+    assert json.loads((home / "credentials").read_text()) == known
 
 
 def test_a_role_that_runs_alone_tells_its_metrics(tmp_path: Path) -> None:

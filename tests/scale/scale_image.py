@@ -1,0 +1,67 @@
+"""The steps of the image without Docker: the same files, the same install, a clean folder."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lily
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = ROOT / "deploy" / "Dockerfile"
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lily as the image installs it, from only what the image's build may see.
+
+    Its dependencies are those of the running environment, which has the same lock file.
+    """
+    context = tmp_path_factory.mktemp("context")
+    allowed = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text().split()
+    for name in (line[1:] for line in allowed if line.startswith("!")):
+        to = context / name
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, to, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, to)
+    (step,) = re.findall(r"pip install (.*--no-deps.*) \.$", DOCKERFILE.read_text(), re.MULTILINE)
+    to = tmp_path_factory.mktemp("site")
+    line = [sys.executable, "-m", "pip", "install", *step.split(), "--target", str(to), "."]
+    done = subprocess.run(line, cwd=context, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return to
+
+
+def run(installed: Path, cwd: Path, *line: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lily.cli", *line],
+        cwd=cwd,
+        env={"PYTHONPATH": str(installed), "PATH": "/usr/bin:/bin", "HOME": str(cwd)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_an_installed_lily_brings_everything_it_reads(installed: Path) -> None:
+    """Whatever lies beside the code in the repository lies there in the image."""
+    beside = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "lily").rglob("*")
+        if path.is_file() and path.suffix in (".sql", ".toml", ".json", ".typed")
+    }
+    assert {name for name in beside if not (installed / name).exists()} == set()
+
+
+def test_an_installed_lily_runs_from_anywhere(installed: Path, tmp_path: Path) -> None:
+    said = run(installed, tmp_path, "--version")
+    assert (said.returncode, said.stdout) == (0, f"lily {lily.__version__}\n"), said.stderr
+    bill = run(installed, tmp_path, "cost", "--assets", "1e6", "--json")
+    assert bill.returncode == 0, bill.stderr
+    refused = run(installed, tmp_path, "migrate", "--database", "postgresql://127.0.0.1:1/none")
+    assert (refused.returncode, "cannot be reached" in refused.stderr) == (1, True), refused.stderr
