@@ -60,7 +60,9 @@ def both(
 
 
 def names(where: Installation) -> list[Any]:
-    answer = where.client.get("/api/v1/metadata/search", params={"q": "secrets"}, headers=where.headers)
+    answer = where.client.get(
+        "/api/v1/metadata/search", params={"q": "secrets"}, headers=where.headers
+    )
     return [item["qualified_name"] for item in answer.json()["items"]]
 
 
@@ -74,7 +76,9 @@ def test_a_token_of_one_is_worth_nothing_at_the_other(
     both: tuple[Installation, Installation],
 ) -> None:
     one, other = both
-    answer = other.client.get("/api/v1/metadata/search", params={"q": "secrets"}, headers=one.headers)
+    answer = other.client.get(
+        "/api/v1/metadata/search", params={"q": "secrets"}, headers=one.headers
+    )
     assert answer.status_code == 401
 
 
