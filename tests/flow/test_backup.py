@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from lily.cli import backup as command
 from lily.cli.app import build
+from lily.events.facts import Fact
 from lily.events.observations import AssetSeen
 from lily.lake import read
 from lily.pipeline.archive import CellArchive
@@ -165,6 +167,45 @@ def test_an_empty_home_becomes_the_same_lily_with_a_lake_of_its_own(
         for each in (corridor, archive, core, system):
             each.close()
         assert server.url != home_url(settings)
+
+
+def test_a_backup_under_load_is_of_one_moment(server: Server, place: Place, tmp_path: Path) -> None:
+    stop = Event()
+    busy = new_tenant(place.core)
+
+    def write() -> None:
+        count = 0
+        while not stop.is_set():
+            append(place.core, busy, seen(count, "busy"))
+            fact = Fact(kind="AssetChanged", at=place.core.clock.now(), by="t", cause=f"c{count}")
+            with place.core.database.unit(busy) as unit:
+                feed.record(unit, [fact])
+            count += 1
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        run("backup", str(tmp_path / "busy"), *where(place.settings), "--no-lake")
+    finally:
+        stop.set()
+        writer.join()
+    home, alone = server.create_database("busy_home"), server.create_database("busy_alone")
+    settings = load(home=place.settings.home, database=home)
+    run(
+        "restore", str(tmp_path / "busy"), *where(settings), "--cell", f"{place.alone.cell}={alone}"
+    )
+    with psycopg.connect(home) as conn:
+        row = conn.execute(
+            'SELECT (SELECT max("offset") FROM lily.log_core),'
+            " (SELECT last_value FROM lily.log_core_offset),"
+            " (SELECT count(*) FROM lily.log WHERE tenant = %(t)s),"
+            " (SELECT count(*) FROM lily.fact WHERE tenant = %(t)s)",
+            {"t": busy.number},
+        ).fetchone()
+    assert row is not None
+    newest, given, observations, facts = row
+    assert given >= newest  # no offset is given out twice
+    assert observations - facts in (0, 1)  # written in turns, so seen in turns
 
 
 def test_a_row_that_differs_is_noticed(server: Server, place: Place, copied: Path) -> None:
