@@ -7,11 +7,11 @@ LILY   := $(BIN)/lily
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo setup test check lint docs schema lock jars clean tools
+.PHONY: help run demo setup test test-scale check lint docs schema lock jars clean tools
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
-	  while IFS="$$(printf '\t')" read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
+	  while IFS="$$(printf '\t')" read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
 
 run: $(VENV)/.run ## Install what is needed, then start Lily (Ctrl-C stops it)
 	@exec $(LILY) up
@@ -23,6 +23,9 @@ setup: $(VENV)/.dev ## Install what developers need
 
 test: $(VENV)/.dev ## Run the whole test suite
 	$(BIN)/pytest
+
+test-scale: $(VENV)/.dev ## Tests on real servers that are fetched once (LILY_ALLOW_SKIP=1 skips what cannot be had)
+	$(BIN)/pytest -o python_files='scale_*.py' $(if $(LILY_ALLOW_SKIP),--allow-skip) tests/scale
 
 check: $(VENV)/.dev lint ## Style, types, layers and the quick tests
 	$(BIN)/pytest -q tests/shape tests/unit
