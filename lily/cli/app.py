@@ -4,7 +4,19 @@ import sys
 
 import typer
 
-from lily.cli import asset, crawl, dead, deploy, lake, propagate, tags, tenant, token, user
+from lily.cli import (
+    asset,
+    crawl,
+    dead,
+    deploy,
+    lake,
+    propagate,
+    protections,
+    tags,
+    tenant,
+    token,
+    user,
+)
 from lily.cli.agent import agent
 from lily.cli.backup import backup, restore
 from lily.cli.bench import bench_app
@@ -35,6 +47,7 @@ GROUPS = {
     "deploy": deploy.app,
     "lake": lake.app,
     "propagate": propagate.app,
+    "protections": protections.app,
     "tags": tags.app,
     "token": token.app,
     "tenant": tenant.app,
