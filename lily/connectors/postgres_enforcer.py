@@ -74,6 +74,8 @@ class PostgresEnforcer:
         self._url = options.url.get_secret_value()
         self._info: dict[str, Any] = conninfo_to_dict(self._url)
         self._names = Names(*server_of(options.server, self._info))
+        own = self._info.get("dbname") or self._info.get("user") or "postgres"
+        self._databases = [str(own)] if options.databases is None else options.databases
         self._masking = options.masking == "views"
         self._holds = options.held_schemas()
         self._connections: dict[str, psycopg.Connection] = {}
@@ -89,7 +91,9 @@ class PostgresEnforcer:
 
     def owns(self, qualified_name: str) -> bool:
         place = self._names.place(qualified_name)
-        return place is not None and place.relation is not None
+        if place is None or place.relation is None:
+            return False
+        return any(fnmatchcase(place.database, glob) for glob in self._databases)
 
     def enforce(self, table: str, wanted: Callable[[], Wanted], ledger: Ledger) -> Report:
         place = self._place(table)
@@ -116,8 +120,8 @@ class PostgresEnforcer:
 
     def _place(self, table: str) -> Place:
         place = self._names.place(table)
-        if place is None or place.relation is None:
-            raise Reject(f"{table} is not a table of this server")
+        if place is None or not self.owns(table):
+            raise Reject(f"{table} is not a table of this connection")
         return place
 
     @contextmanager

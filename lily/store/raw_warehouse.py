@@ -67,6 +67,11 @@ class Warehouse:
         row = self._root.execute(LISTENS).fetchone()
         return row is not None
 
+    def is_captured(self) -> bool:
+        """Whether anything of ours is installed here."""
+        row = self._root.execute("SELECT to_regnamespace('lily_capture') IS NOT NULL").fetchone()
+        return bool(row and row[0])
+
     def rights(self, table: str = "people") -> Rights:
         return set(self._root.execute(RIGHTS, {"table": table}).fetchall())
 
