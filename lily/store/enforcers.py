@@ -6,6 +6,7 @@ from uuid import UUID
 import msgspec
 import psycopg
 
+from lily.access.model import Policy
 from lily.access.spelled import Spelled
 from lily.sdk.enforcers import Wanted
 from lily.store import consumers, policies, protections
@@ -16,6 +17,10 @@ from lily.store.protections import Table
 from lily.types import Tenant
 
 PAGE = 1_000
+EVERY = (
+    "SELECT guid, qualified_name FROM asset"
+    " WHERE tenant = %s AND lane = 'core' AND deleted_by IS NULL"
+)
 FAR = 2_000  # assets behind a change that are looked at before it has travelled there
 KINDS = [
     "AssetCreated", "AssetChanged", "AssetDeleted", "AssetRestored", "AssetArchived",
@@ -128,15 +133,31 @@ def concerned(unit: Unit, connection: UUID) -> list[Table]:
     """Every table that policies protect, and all that this engine was ever asked about."""
     tags: set[str] = set()
     guids: set[UUID] = set()
+    open_to_all, about_all = False, False
     for kept in policies.load(unit):
         policy = kept.policy
-        if policy.action == "READ" and policy.effect != "allow":
-            if policy.resource.kind == "tag":
-                tags.add(policy.resource.id)
-            elif policy.resource.kind in ("asset", "under"):
-                guids.add(UUID(policy.resource.id))
-    found = tagged(unit, sorted(tags), sorted(guids))
+        if policy.action != "READ" or not policy.enabled:
+            continue
+        if policy.effect == "allow":
+            open_to_all = open_to_all or _opens(policy)
+        elif policy.resource.kind == "tag":
+            tags.add(policy.resource.id)
+        elif policy.resource.kind in ("asset", "under"):
+            guids.add(UUID(policy.resource.id))
+        else:
+            about_all = True
+    if about_all or not open_to_all:  # then any table may be kept from somebody
+        found = [Table(*row) for row in unit.conn.execute(EVERY, [unit.tenant.number])]
+    else:
+        found = tagged(unit, sorted(tags), sorted(guids))
     return [*found, *protections.known(unit.conn, unit.tenant.number, connection)]
+
+
+def _opens(policy: Policy) -> bool:
+    """Whether everybody reads everything by it, always."""
+    everyone = any(subject.kind == "everyone" for subject in policy.subjects)
+    always = not policy.conditions and not policy.exempt_groups
+    return everyone and always and policy.resource.kind == "everything"
 
 
 def spelled(unit: Unit, connection: Connection, table: Table, state: Wanted) -> Wanted:

@@ -394,3 +394,24 @@ def test_an_engine_that_is_only_planned_for_is_never_verified(place: Place) -> N
     assert [" UNSET TAG " in line for line in undone.plan] == [True]
     assert "ProtectionVerified" not in place.facts()
     keeper.close()
+
+
+def test_a_policy_on_everything_or_the_end_of_the_last_permission_counts_at_once(
+    place: Place,
+) -> None:
+    place.step()
+    made = place.policy(
+        subjects=(Subject("user", place.house.role("analyst")),),
+        resource=Resource("type", "column"),
+    )
+    place.step()
+    assert place.house.reads("analyst", "id") is None
+    with place.core.database.unit(place.tenant) as unit:
+        policies.delete(unit, made, TESTER, place.core.clock.now())
+    place.step()
+    assert place.house.reads("analyst", "id") == [(1,), (2,)]
+    with place.core.database.unit(place.tenant) as unit:
+        reads = next(k.policy for k in policies.load(unit) if k.policy.name == "Everybody reads")
+        policies.delete(unit, reads.id, TESTER, place.core.clock.now())
+    place.step()
+    assert place.house.reads("analyst", "id") is None

@@ -95,7 +95,8 @@ def test_nothing_is_planned_where_nothing_is_wanted_or_was(engine: str) -> None:
 
 def test_another_mask_takes_the_place_of_the_first() -> None:
     planner, table = built("snowflake")
-    ledger, plan = Memory(), ()
+    ledger = Memory()
+    plan: tuple[str, ...] = ()
     for kind in ("null", "hash"):
         wanted = Wanted({"email": Rule("mask", kind)})
         plan = planner.observe(table, lambda wanted=wanted: wanted, ledger).plan
