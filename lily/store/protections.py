@@ -14,7 +14,7 @@ from lily.access.decide import Index
 from lily.access.model import Situation, Target
 from lily.events.facts import Fact, FactKind
 from lily.sdk.enforcers import Entry, Report
-from lily.store import circles, feed, policies, propagation, targets
+from lily.store import circles, feed, policies, propagation, propagation_feed, targets
 from lily.store.database import Database, Unit
 from lily.store.propagation_plan import STILL
 from lily.types import Tenant
@@ -49,6 +49,9 @@ SELECT a.start, array_agg(DISTINCT t)
  WHERE a.guid <> a.start AND t = ANY(%(tags)s) GROUP BY 1
 """
 
+
+# Per tenant: nothing between where propagation stands and here has anything to carry. Facts stay.
+_QUIET: dict[UUID, int] = {}
 
 State = Literal["pending", "applied", "verified", "failed", "drifted", "unenforceable", "planned"]
 
@@ -235,13 +238,22 @@ def _unsettled(unit: Unit, found: dict[UUID, Target]) -> dict[UUID, Target]:
 
 def is_settled(unit: Unit) -> bool:
     """Whether everything that the feed tells has travelled along lineage."""
+    tenant = unit.tenant.number
     row = unit.conn.execute(
         "SELECT EXISTS (SELECT FROM propagation_task WHERE tenant = %s AND state = 'waiting')",
-        [unit.tenant.number],
+        [tenant],
     ).fetchone()
     if row and row[0]:
         return False
-    return propagation.standing(unit.conn, unit.tenant.number) >= feed.head(unit)
+    # Who carries does not tell at once of facts that carry nothing: those are looked through here.
+    head, known = feed.head(unit), _QUIET.get(unit.tenant.id, 0)
+    at = max(propagation.standing(unit.conn, tenant), known)
+    while at < head:
+        stirring, at = propagation_feed.read(unit.conn, tenant, at, head)
+        if stirring:
+            return False
+        _QUIET[unit.tenant.id] = at
+    return True
 
 
 class StoredLedger:

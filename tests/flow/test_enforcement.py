@@ -253,6 +253,8 @@ def test_a_table_is_kept_back_until_it_was_verified_once(place: Place) -> None:
     assert [house.reads(who, "email", "s.fresh") for who in ("analyst", "reader")] == [None, None]
     assert house.reads("analyst", "id", "s.plain") is None
     place.see(table="fresh")
+    joined = join(f"{house.name()}#email", f"{house.name('fresh')}#email")
+    tell(place.system, place.tenant, joined)
     place.keeper.step()  # what lineage carries has not arrived
     assert house.reads("analyst", "id", "s.fresh") is None
     kept = place.protection("fresh")
