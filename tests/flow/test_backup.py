@@ -166,7 +166,12 @@ def test_an_empty_home_becomes_the_same_lily_with_a_lake_of_its_own(
         assert len(answer.rows) == 50
         for each in (corridor, archive, core, system):
             each.close()
-        assert server.url != home_url(settings)
+        now = state_of(home_url(settings))
+    # Nobody runs its database now: the command starts it for the moment.
+    run("backup", str(tmp_path / "second"), *where(settings))
+    about = json.loads((tmp_path / "second" / "manifest.json").read_text())
+    assert about["cells"][0]["tables"] == msgspec.to_builtins(now)
+    assert about["lake_files"] == ["home"]
 
 
 def test_a_backup_under_load_is_of_one_moment(server: Server, place: Place, tmp_path: Path) -> None:
