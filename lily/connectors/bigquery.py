@@ -1,12 +1,12 @@
 """Plans for BigQuery: policy tags with data policies, set on columns by API calls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 from pydantic import Field
 
-from lily.connectors.plans import Bound, Kept, Planner
+from lily.connectors.plans import Kept, Planner, Task
 from lily.sdk.enforcers import Finding
 
 EXPRESSIONS = {"hash": "SHA256", "year": "DATE_YEAR_MASK", "null": "ALWAYS_NULL",
@@ -31,31 +31,25 @@ class BigQuery(Planner):
         super().__init__(options)
         self._taxonomy = options.taxonomy
 
-    def plan(
-        self,
-        place: Sequence[str],
-        kept: Mapping[str, Kept],
-        gone: Sequence[Bound],
-        filters: Sequence[str],
-    ) -> tuple[list[str], list[Finding]]:
+    def plan(self, task: Task) -> tuple[list[str], list[Finding]]:
         plan: list[str] = []
-        for one in {each.label: each for each in kept.values()}.values():
+        for one in {each.label: each for each in task.kept.values()}.values():
             plan += self._tag(one)
         fields = [
             {"name": column, "policyTags": {"names": [self._tag_name(one.label)]}}
-            for column, one in kept.items()
+            for column, one in task.kept.items()
         ]
-        open_again = sorted({column for column, _ in gone} - kept.keys())
+        open_again = sorted({column for column, _ in task.gone} - task.kept.keys())
         fields += [{"name": column, "policyTags": {"names": []}} for column in open_again]
         if fields:
             # The whole schema is sent: these fields in it, with If-Match of what was read.
-            project, dataset, table = place
+            project, dataset, table = task.place
             url = f"{API}/projects/{project}/datasets/{dataset}/tables/{table}"
             plan.append(_call("PATCH", url, {"schema": {"fields": fields}}))
-        plan += [self._rows(place, filters)] if filters else []
+        plan += [self._rows(task.place, task.filters)] if task.filters else []
         findings = [
             Finding("planned", f"{one.kind} is not there; {_instead(one)} is used", column)
-            for column, one in kept.items()
+            for column, one in task.kept.items()
             if one.kind != "deny" and one.kind not in EXPRESSIONS
         ]
         return plan, findings

@@ -1,11 +1,10 @@
 """Plans for Databricks Unity Catalog: mask functions, policies on tags, tags on columns."""
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field
 
-from lily.connectors.plans import Bound, Kept, Planner, text, unfiltered
+from lily.connectors.plans import Kept, Planner, Task, null_for_denied, text, unfiltered
 from lily.sdk.enforcers import Finding
 
 
@@ -22,33 +21,24 @@ class Databricks(Planner):
         super().__init__(options)
         self._schema, self._asks = options.governance, options.tag_function
 
-    def plan(
-        self,
-        place: Sequence[str],
-        kept: Mapping[str, Kept],
-        gone: Sequence[Bound],
-        filters: Sequence[str],
-    ) -> tuple[list[str], list[Finding]]:
-        table, catalog = ".".join(map(_name, place)), _name(place[0])
+    def plan(self, task: Task) -> tuple[list[str], list[Finding]]:
+        table, catalog = ".".join(map(_name, task.place)), _name(task.place[0])
         plan: list[str] = []
-        for one in {each.label: each for each in kept.values()}.values():
+        for one in {each.label: each for each in task.kept.values()}.values():
             plan += self._policy(catalog, one)
-        for column, one in kept.items():
+        for column, one in task.kept.items():
             plan.append(
                 f"ALTER TABLE {table} ALTER COLUMN {_name(column)}"
                 f" SET TAGS ({text(one.label)} = 'true')"
             )
-        for column, label in gone:
+        for column, label in task.gone:
             plan.append(
                 f"ALTER TABLE {table} ALTER COLUMN {_name(column)} UNSET TAGS ({text(label)})"
             )
-        findings = unfiltered(filters, "write a row filter function, which needs columns' types")
-        findings += [
-            Finding("planned", "a denied column is shown as NULL", column)
-            for column, one in kept.items()
-            if one.kind == "deny"
-        ]
-        return plan, findings
+        findings = unfiltered(
+            task.filters, "write a row filter function, which needs columns' types"
+        )
+        return plan, findings + null_for_denied(task)
 
     def _policy(self, catalog: str, one: Kept) -> list[str]:
         function = f"{catalog}.{_name(self._schema)}.{_name(one.label)}"

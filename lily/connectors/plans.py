@@ -32,6 +32,15 @@ class Kept(msgspec.Struct, frozen=True):
         return f"lily_{self.kind}_{hashlib.sha256(said.encode()).hexdigest()[:8]}"
 
 
+class Task(msgspec.Struct, frozen=True):
+    """One table: `gone` is what was planned for it before and is not wanted any more."""
+
+    place: tuple[str, ...]
+    kept: Mapping[str, Kept]
+    gone: Sequence[Bound]
+    filters: Sequence[str]
+
+
 class Planner:
     """Turns what is wanted into a plan, and what was planned before into its undoing."""
 
@@ -69,20 +78,14 @@ class Planner:
         gone = [(e.column, e.part) for e in ledger.entries() if e.kind == BOUND]
         gone = [each for each in gone if each not in now]
         ledger.add(Entry(BOUND, part=label, column=column) for column, label in now)
-        plan, findings = self.plan(place, kept, gone, filters)
+        plan, findings = self.plan(Task(place, kept, gone, filters))
         exempt = {column: one.exempt for column, one in kept.items()}
         return Report(state.fingerprint, tuple(plan), findings=tuple(findings), exempt=exempt)
 
     enforce = observe
 
-    def plan(
-        self,
-        place: Sequence[str],
-        kept: Mapping[str, Kept],
-        gone: Sequence[Bound],
-        filters: Sequence[str],
-    ) -> tuple[list[str], list[Finding]]:
-        """In the engine's words; `gone` is what was planned before and is not wanted any more."""
+    def plan(self, task: Task) -> tuple[list[str], list[Finding]]:
+        """In the engine's words, and what it cannot say."""
         raise NotImplementedError
 
     def _place(self, qualified_name: str) -> tuple[str, ...] | None:
@@ -117,4 +120,13 @@ def unfiltered(filters: Sequence[str], how: str) -> list[Finding]:
     """Rows that the plan does not filter, told rather than hidden."""
     return [
         Finding("unenforceable", f"rows are not filtered by {each!r}: {how}") for each in filters
+    ]
+
+
+def null_for_denied(task: Task) -> list[Finding]:
+    """Where an engine has no way to deny a column."""
+    return [
+        Finding("planned", "a denied column is shown as NULL", column)
+        for column, one in task.kept.items()
+        if one.kind == "deny"
     ]

@@ -1,12 +1,12 @@
 """Plans for Apache Ranger: tags on resources, and tag policies that mask or deny."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 from pydantic import Field
 
-from lily.connectors.plans import Bound, Kept, Planner
+from lily.connectors.plans import Bound, Kept, Planner, Task
 from lily.sdk.enforcers import Finding
 
 MASKS = {"hash": "MASK_HASH", "null": "MASK_NULL", "year": "MASK_DATE_SHOW_YEAR",
@@ -33,25 +33,19 @@ class Ranger(Planner):
         self._service, self._tag_service = options.service, options.tag_service
         self._component = options.component
 
-    def plan(
-        self,
-        place: Sequence[str],
-        kept: Mapping[str, Kept],
-        gone: Sequence[Bound],
-        filters: Sequence[str],
-    ) -> tuple[list[str], list[Finding]]:
+    def plan(self, task: Task) -> tuple[list[str], list[Finding]]:
         plan: list[str] = []
-        if gone:  # adding alone would leave the old ones
-            plan.append(_call("PUT", TAGS, self._tags("delete", place, gone)))
-        if kept:
-            labels = [(column, one.label) for column, one in kept.items()]
-            plan.append(_call("PUT", TAGS, self._tags("add_or_update", place, labels)))
-        for one in {each.label: each for each in kept.values()}.values():
+        if task.gone:  # adding alone would leave the old ones
+            plan.append(_call("PUT", TAGS, self._tags("delete", task.place, task.gone)))
+        if task.kept:
+            labels = [(column, one.label) for column, one in task.kept.items()]
+            plan.append(_call("PUT", TAGS, self._tags("add_or_update", task.place, labels)))
+        for one in {each.label: each for each in task.kept.values()}.values():
             plan.append(_call("POST", POLICY, self._policy(one)))
-        plan += [self._rows(place, filters)] if filters else []
+        plan += [self._rows(task.place, task.filters)] if task.filters else []
         findings = [
             Finding("planned", "a custom mask has no expression here; null is used", column)
-            for column, one in kept.items()
+            for column, one in task.kept.items()
             if one.kind == "custom" and not one.expression
         ]
         return plan, findings

@@ -1,11 +1,10 @@
 """Plans for Snowflake: masking policies on tags, and tags on columns."""
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field
 
-from lily.connectors.plans import Bound, Kept, Planner, text, unfiltered
+from lily.connectors.plans import Kept, Planner, Task, null_for_denied, text, unfiltered
 from lily.sdk.enforcers import Finding
 
 # One policy per type and tag; a policy protects only where its type is the column's.
@@ -25,34 +24,25 @@ class Snowflake(Planner):
         super().__init__(options)
         self._schema = ".".join(map(_name, options.governance.split(".")))
 
-    def plan(
-        self,
-        place: Sequence[str],
-        kept: Mapping[str, Kept],
-        gone: Sequence[Bound],
-        filters: Sequence[str],
-    ) -> tuple[list[str], list[Finding]]:
-        table = ".".join(map(_name, place))
+    def plan(self, task: Task) -> tuple[list[str], list[Finding]]:
+        table = ".".join(map(_name, task.place))
         plan: list[str] = []
-        for one in {each.label: each for each in kept.values()}.values():
+        for one in {each.label: each for each in task.kept.values()}.values():
             plan += self._policies(one)
-        for column, one in kept.items():
+        for column, one in task.kept.items():
             plan.append(
                 f"ALTER TABLE {table} MODIFY COLUMN {_name(column)}"
                 f" SET TAG {self._schema}.{one.label} = 'true'"
             )
-        for column, label in gone:
+        for column, label in task.gone:
             plan.append(
                 f"ALTER TABLE {table} MODIFY COLUMN {_name(column)}"
                 f" UNSET TAG {self._schema}.{label}"
             )
-        findings = unfiltered(filters, "write a row access policy, which needs the columns' types")
-        findings += [
-            Finding("planned", "a denied column is shown as NULL", column)
-            for column, one in kept.items()
-            if one.kind == "deny"
-        ]
-        return plan, findings
+        findings = unfiltered(
+            task.filters, "write a row access policy, which needs the columns' types"
+        )
+        return plan, findings + null_for_denied(task)
 
     def _policies(self, one: Kept) -> list[str]:
         named = f"{self._schema}.{one.label}"

@@ -135,6 +135,7 @@ def access(
     revokes: Annotated[int, typer.Option(min=1, help="Rights to take back.")] = 50,
     connections: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 4,
     seconds: Seconds = 60.0,
+    opa: Annotated[bool, typer.Option("--opa", help="Ask an OPA the same, beside it.")] = False,
     home: Home = None,
     url: Url = None,
     start: Start = False,
@@ -145,7 +146,7 @@ def access(
 
     _run(
         home, url, start, as_json,
-        lambda where: measure(where, grants, tagged, revokes, connections, seconds),
+        lambda where: measure(where, grants, tagged, revokes, connections, seconds, opa),
     )  # fmt: skip
 
 
@@ -158,6 +159,9 @@ def enforce(
     kills: Annotated[
         int, typer.Option(min=0, help="Instead: kill -9 of the worker, so often.")
     ] = 0,
+    trino: Annotated[
+        bool, typer.Option("--trino", help="Instead: until Trino is told to mask, when it asks.")
+    ] = False,
     home: Home = None,
     url: Url = None,
     start: Start = False,
@@ -166,7 +170,7 @@ def enforce(
     """A tag, until a real PostgreSQL refuses the column, and until all is as it was."""
     from lily.cli.bench.enforce import measure
 
-    _run(home, url, start, as_json, lambda where: measure(where, tags, race, kills))
+    _run(home, url, start, as_json, lambda where: measure(where, tags, race, kills, trino))
 
 
 @bench_app.command()

@@ -4,11 +4,12 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from uuid import UUID, uuid4
 
 from lily.access.model import Policy, Principal, Resource, Situation, Subject
+from lily.cli.bench import opa
 from lily.cli.bench.load import Api, Tally, closed_loop, play
 from lily.cli.bench.place import Place
 from lily.cli.bench.report import Report, percentile
@@ -23,8 +24,9 @@ CHUNK = 5_000
 
 
 def measure(
-    where: Place, grants: int, tagged: int, revokes: int, connections: int, seconds: float
-) -> Report:
+    where: Place, grants: int, tagged: int, revokes: int, connections: int, seconds: float,
+    with_opa: bool = False,
+) -> Report:  # fmt: skip
     report = Report("access")
     tenant = where.known_tenant()
     guids = play(_assets(where, tagged))
@@ -36,6 +38,9 @@ def measure(
     report.add("revoke to deny p50, under that load", percentile(lags, 0.5) * 1e3, "ms")
     report.add("revoke to deny p99, under that load", percentile(lags, 0.99) * 1e3, "ms", 2_000)
     report.notes += [f"{why}: {count} times" for why, count in rate.failures.items()]
+    if with_opa:
+        given = ((f"user{user}", str(guid)) for user, guid in _pairs(guids, grants))
+        opa.beside(given, _questions(guids), connections, seconds, report)
     report.notes.append(f"{grants} grants on {tagged} tagged assets, {USERS} users")
     return report
 
@@ -65,14 +70,27 @@ async def _assets(where: Place, count: int) -> list[UUID]:
 
 def _grants(where: Place, tenant: Tenant, guids: Sequence[UUID], count: int) -> None:
     """Each lets one user write one asset: nothing but a grant does."""
-    dice = random.Random(SEED)
+    pairs = _pairs(guids, count)
     with where.core("lily_app") as core:
         for start in range(0, count, CHUNK):
             now = core.clock.now()
-            made = [_grant(dice.randrange(USERS), dice.choice(guids))
-                    for _ in range(start, min(start + CHUNK, count))]  # fmt: skip
+            made = [_grant(*next(pairs)) for _ in range(start, min(start + CHUNK, count))]
             with core.database.unit(tenant) as unit:
                 policies.create_many(unit, made, "bench", now)
+
+
+def _pairs(guids: Sequence[UUID], count: int) -> Iterator[tuple[int, UUID]]:
+    """Who may write what; the same each time."""
+    dice = random.Random(SEED)
+    return ((dice.randrange(USERS), dice.choice(guids)) for _ in range(count))
+
+
+def _questions(guids: Sequence[UUID]) -> list[tuple[str, list[str]]]:
+    dice = random.Random(SEED)
+    return [
+        (f"user{dice.randrange(USERS)}", [str(dice.choice(guids)) for _ in range(BATCH)])
+        for _ in range(50)
+    ]
 
 
 def _grant(user: int, guid: UUID) -> Policy:
@@ -126,14 +144,11 @@ def _rate(
 async def _over_http(
     where: Place, guids: Sequence[UUID], revokes: int, connections: int, seconds: float
 ) -> tuple[Tally, list[float]]:
-    dice, tally = random.Random(SEED), Tally()
+    tally = Tally()
     bodies = [
-        json.dumps(
-            {"principal": f"user{dice.randrange(USERS)}", "action": "WRITE",
-             "assets": [str(dice.choice(guids)) for _ in range(BATCH)]}
-        ).encode()
-        for _ in range(50)
-    ]  # fmt: skip
+        json.dumps({"principal": user, "action": "WRITE", "assets": assets}).encode()
+        for user, assets in _questions(guids)
+    ]
     async with Api(where, connections) as api, Api(where, 4) as other:
 
         async def once(number: int) -> None:

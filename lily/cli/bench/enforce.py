@@ -10,7 +10,7 @@ import msgspec
 
 from lily import plugins
 from lily.assets.edits import Who
-from lily.cli.bench import victims
+from lily.cli.bench import trino, victims
 from lily.cli.bench.place import Place
 from lily.cli.bench.report import Report, percentile
 from lily.errors import NotFound
@@ -32,8 +32,11 @@ WHO = Who("bench", "bench")
 DERIVED = ("contacts", "copied")
 
 
-def measure(where: Place, tags: int, race: int, kills: int) -> Report:
+def measure(where: Place, tags: int, race: int, kills: int, with_trino: bool = False) -> Report:
     report = Report("enforce")
+    if with_trino:
+        trino.measure(where, tags, report)
+        return report
     tenant = where.known_tenant()
     with where.core("lily_app") as core:
         if kills:
