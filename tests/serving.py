@@ -15,7 +15,9 @@ from starlette.types import ASGIApp
 def serving(app: ASGIApp) -> Iterator[httpx.Client]:
     """A client of the application; its lifespan runs."""
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", ws="websockets-sansio")
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="on", ws="websockets-sansio"
+    )
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, name="api")
     thread.start()

@@ -80,8 +80,10 @@ def composed(wanted: Asked, fact: Fact, subject: Subject | None, id: str, base_u
         severity=PRIORITY.get(str(payload.get("ticket_priority") or "").lower()),
         labels=[str(each) for each in labels] if isinstance(labels, list) else [],
         fields=fields,
-        data={"notification_id": wanted.notification_id, "system_name": wanted.system_name, "notification_type": wanted.type,
-              "recipient": wanted.recipient, "payload": payload},
+        data={
+            "notification_id": wanted.notification_id, "system_name": wanted.system_name,
+            "notification_type": wanted.type, "recipient": wanted.recipient, "payload": payload,
+        },
     )  # fmt: skip
 
 

@@ -114,11 +114,11 @@ def test_a_task_goes_on_after_it_was_killed_between_chunks(graph: Graph) -> None
     tasks.close()
     assert graph.arrived() != graph.expected()
     other = Propagator(graph.system.database, graph.system.clock, Event(), 3)
-    tasks = Tasks(other, 2)
-    work_off(graph, tasks)
+    later = Tasks(other, 2)
+    work_off(graph, later)
     assert graph.arrived() == graph.expected()
     assert facts_of(graph, "TagsChanged") == 1 + 8  # both tags of an asset arrive together
-    tasks.close()
+    later.close()
     other.close()
 
 
@@ -150,7 +150,9 @@ def test_a_position_that_another_process_moved_makes_a_plan_stale(graph: Graph) 
     graph.tag("root", "PII")
     graph.settle()
     other = Propagator(graph.system.database, graph.system.clock, Event(), 3)
-    turns = iter([lambda: graph.tag("root"), lambda: graph.settle(other)])
+    turns: Iterator[Callable[[], object]] = iter(
+        [lambda: graph.tag("root"), lambda: graph.settle(other)]
+    )
     tasks = Watched(graph.propagator, 2, lambda: next(turns, lambda: None)())
     work_off(graph, tasks)
     tasks.close()

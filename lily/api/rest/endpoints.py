@@ -64,7 +64,4 @@ def addresses(core: Core, unit: Unit, shown: list[Connection]) -> dict[UUID, str
     }
     tokens = webhooks.tokens(unit, list(paths)) if paths else {}
     base = core.settings.url.rstrip("/")
-    return {
-        id: f"{base}/{paths[id]}/{unit.tenant.number}-{token}"
-        for id, token in tokens.items()
-    }
+    return {id: f"{base}/{paths[id]}/{unit.tenant.number}-{token}" for id, token in tokens.items()}
