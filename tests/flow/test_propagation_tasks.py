@@ -150,7 +150,7 @@ def test_a_position_that_another_process_moved_makes_a_plan_stale(graph: Graph) 
     graph.tag("root", "PII")
     graph.settle()
     other = Propagator(graph.system.database, graph.system.clock, Event(), 3)
-    turns: Iterator[Callable[[], object]] = iter(
+    turns: Iterator[Callable[[], None]] = iter(
         [lambda: graph.tag("root"), lambda: graph.settle(other)]
     )
     tasks = Watched(graph.propagator, 2, lambda: next(turns, lambda: None)())
