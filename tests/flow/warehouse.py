@@ -7,19 +7,7 @@ import psycopg
 from psycopg import sql
 
 from lily.store.embedded import Server
-
-Rights = set[tuple[str, str, str, bool]]
-SELECTS = """
-SELECT coalesce(nullif(x.grantee::regrole::text, '-'), 'public'), x.privilege_type, '*',
-       x.is_grantable
-  FROM pg_class c, aclexplode(coalesce(c.relacl, acldefault('r', c.relowner))) x
- WHERE c.oid = %(table)s::regclass AND x.grantee <> c.relowner
-UNION ALL
-SELECT coalesce(nullif(x.grantee::regrole::text, '-'), 'public'), x.privilege_type, a.attname,
-       x.is_grantable
-  FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid, aclexplode(a.attacl) x
- WHERE a.attrelid = %(table)s::regclass AND x.grantee <> c.relowner
-"""
+from lily.store.raw_warehouse import RIGHTS, Rights
 
 
 class Warehouse:
@@ -57,7 +45,7 @@ class Warehouse:
         return f"postgres://warehouse:5432/{self.database}.s.{table}"
 
     def rights(self, table: str = "s.people") -> Rights:
-        return set(self.root.execute(SELECTS, {"table": table}).fetchall())
+        return set(self.root.execute(RIGHTS, {"table": table}).fetchall())
 
     def reads(self, role: str, what: str, table: str = "s.people") -> list[Any] | None:
         """What the role gets, or None if it is refused."""
