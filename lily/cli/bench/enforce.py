@@ -91,6 +91,7 @@ def engine(core: Core, tenant: Tenant, **options: bool) -> Iterator[Bench]:
     id = _connect(core, tenant, house, options)
     bench = Bench(core, tenant, house, id)
     try:
+        until(house.is_listened_to)
         until(lambda: bench.knows("people#email") and bench.knows("contacts#mail"))
         with house.reader() as reader:
             until(lambda: reader.read("email") is not None)
