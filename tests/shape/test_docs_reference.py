@@ -24,6 +24,7 @@ def test_every_setting_has_a_meaning() -> None:
 def test_every_promised_command_exists() -> None:
     promised = (
         "up serve pipeline work migrate token tenant user asset search watch ingest dead lake"
-        " plugins doctor bench crawl agent lineage tags propagate"
+        " plugins doctor bench crawl agent lineage tags propagate protections demo backup restore"
+        " cost scale deploy"
     )
     assert {command.__name__ for command in COMMANDS} | set(GROUPS) == set(promised.split())
