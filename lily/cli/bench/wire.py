@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 CLOSING = re.compile(rb"\r\nconnection: *close", re.IGNORECASE)
+CHUNKED = re.compile(rb"\r\ntransfer-encoding: *chunked", re.IGNORECASE)
 NO_BODY = (204, 304)
 
 
@@ -73,7 +74,17 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes, bool]:
     head = await reader.readuntil(b"\r\n\r\n")
     status = int(head[9:12])
     length = LENGTH.search(head)
+    if length is None and CHUNKED.search(head):
+        return status, await _chunks(reader), CLOSING.search(head) is None
     if length is None and status not in NO_BODY:
         raise OSError("an answer without a length")
     body = await reader.readexactly(int(length.group(1))) if length else b""
     return status, body, CLOSING.search(head) is None
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    found = []
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        found.append((await reader.readexactly(size + 2))[:-2])
+    await reader.readexactly(2)
+    return b"".join(found)
