@@ -29,6 +29,7 @@ from tests.flow.apply import gone, seen
 from tests.flow.lineage import join, tell
 from tests.flow.warehouse import Warehouse
 from tests.serving import serving
+from tests.waiting import until
 
 TESTER = Actor("tester", "test")
 
@@ -263,11 +264,13 @@ def test_a_table_is_kept_back_until_it_was_verified_once(place: Place) -> None:
     assert house.reads("analyst", "id", "s.fresh") is None
     place.see("PII", table="fresh")
     place.see(table="plain", columns="id")
-    place.step()
-    place.step()
-    for table in ("fresh", "plain"):
-        kept = place.protection(table)
-        assert kept is not None and kept.state == "verified", kept
+
+    def verified() -> bool:
+        place.step()
+        found = [place.protection(table) for table in ("fresh", "plain")]
+        return all(each is not None and each.state == "verified" for each in found)
+
+    until(verified)
     assert house.reads("analyst", "email", "s.fresh") is None
     assert house.reads("reader", "country", "s.fresh") == [("DE",), ("FR",)]
     assert house.reads("analyst", "id", "s.plain") == []
