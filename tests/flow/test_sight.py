@@ -87,7 +87,7 @@ def same_as_nothing(ask: Ask, method: str, name: str, tail: str = "", **more: An
 
 
 @pytest.mark.parametrize("name", [SECRET, f"{SECRET}#amount", "pg/hr", "own-hr"])
-@pytest.mark.parametrize("tail", ["", "/children", "/history", "/sources"])
+@pytest.mark.parametrize("tail", ["", "/children", "/history", "/sources", "/tags"])
 def test_a_hidden_asset_reads_like_one_that_never_was(ask: Ask, name: str, tail: str) -> None:
     same_as_nothing(ask, "GET", name, tail)
     assert ask("admin", "GET", path(name, tail)).status_code == 200
@@ -137,6 +137,7 @@ def test_the_chain_is_verified_whole_whoever_asks(
     assert audit.status_code == 404
     assert ask("steward", "GET", "/changes/verify").json()["verified"] is True
     assert ask("steward", "GET", path(f"{SECRET}#amount")).status_code == 404  # inherits the tag
+    assert ask("steward", "GET", "/lake/export/assets").status_code == 403
     ask("admin", "DELETE", f"/policies/{made['policy_id']}")
     until(lambda: ask("steward", "GET", path(SECRET)).status_code == 200)
 

@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import StreamingResponse
 
 from lily.api.deps import Segment, ServicesDep, requires
+from lily.errors import Forbidden
 from lily.store import archive
+from lily.store.database import SIGHT
 from lily.types import Caller
 from lily.wiring import Core, lake
 
@@ -114,6 +116,8 @@ def export(
     ] = None,
 ) -> StreamingResponse:
     """The rows of the caller's tenant and of nobody else, streamed."""
+    if SIGHT.get():
+        raise Forbidden("An export holds everything, and policies keep a part of it from you.")
     from lily.lake.read import exported
 
     where = lake(services.core, caller.tenant.cell)
