@@ -5,7 +5,7 @@ from typing import Any, Literal
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from lily.connectors.postgres import Postgres, server_of
+from lily.connectors.postgres import Postgres, hosts_of, server_of
 from lily.connectors.postgres_names import Names
 from lily.sdk import Reject, Retry
 from lily.sdk.gateways import Result
@@ -21,8 +21,12 @@ class PostgresGateway:
     def __init__(self, options: Postgres.Options) -> None:
         self._url = options.url.get_secret_value()
         info: dict[str, Any] = conninfo_to_dict(self._url)
+        self._hosts = hosts_of(info)
         self._names = Names(*server_of(options.server, info))
         self._database = str(info.get("dbname") or info.get("user") or "postgres")
+
+    def hosts(self) -> list[str]:
+        return self._hosts
 
     def table(self, schema: str, name: str) -> str:
         return self._names.relation(self._database, schema, name)

@@ -291,6 +291,16 @@ def test_a_statement_that_never_ends_opening_is_refused() -> None:
         rewrite("SELECT " + "(" * 3000 + "1" + ")" * 3000, "postgres", "s", lambda *_: None)
 
 
+def test_an_engine_inside_is_asked_only_where_allowed(place: Place) -> None:
+    body = {
+        "name": "inside", "plugin": "postgres", "uses": ["gateway"],
+        "options": {"url": "postgresql://me@127.0.0.1:1/x"},
+    }  # fmt: skip
+    made = place.send("/connections", body, "admin").json()
+    answer = place.send("/sql", {"connection": made["id"], "sql": "SELECT 1"})
+    assert answer.status_code == 422 and "LILY_EGRESS_ALLOW" in answer.text
+
+
 def test_another_tenant_s_connection_is_not_there(place: Place, core: Core) -> None:
     stranger = tenant_with_admin(core)
     headers = bearer(minted(place._wired, stranger, "viewer"))

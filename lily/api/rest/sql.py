@@ -128,7 +128,8 @@ def _gateway(services: Services, caller: Caller, connection: Connection) -> Gate
     options = plugins.join(connection.options, secrets)
     try:
         gateway: Gateway = plugins.build("gateway", connection.plugin, options)
-    except PluginError as cause:
+        plugins.reach(gateway, services.core.settings.egress_allow)
+    except (PluginError, Reject) as cause:
         raise Invalid(reason_of(cause, plugins.hidden(secrets)), "connection") from None
     return gateway
 
