@@ -126,7 +126,7 @@ def lines(part: Part, content: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def lane_in(raw: bytes) -> Lane:
-    """The lane of a line. What cannot be read is refused in the core lane."""
+    """The lane of a line. What cannot be read is refused, in whichever lane."""
     if b"#" not in raw and b"\\u0023" not in raw:
         return "core"
     if raw.startswith(_FIRST) and b"\\" not in raw and raw.count(_NAME) == 1:
