@@ -42,19 +42,19 @@ SELECT f.position, f.kind, f.guid, f.cause,
    AND f.kind = ANY(%(kinds)s)
  ORDER BY f.position LIMIT %(limit)s
 """
-JOINED = """
+# What no edge touches can neither give nor get anything, whatever is said of it.
+TOUCHED = """
 SELECT upstream FROM edge WHERE tenant = %(tenant)s AND upstream = ANY(%(guids)s)
 UNION SELECT downstream FROM edge WHERE tenant = %(tenant)s AND downstream = ANY(%(guids)s)
-"""
-OF_COLUMNS = """
-SELECT up_top FROM edge
+UNION SELECT up_top FROM edge
  WHERE tenant = %(tenant)s AND level = 'column' AND up_top = ANY(%(guids)s)
 UNION SELECT down_top FROM edge
  WHERE tenant = %(tenant)s AND level = 'column' AND down_top = ANY(%(guids)s)
+UNION SELECT guid FROM propagated WHERE tenant = %(tenant)s AND guid = ANY(%(guids)s)
 """
-
 PURGED = "SELECT 1 FROM tombstone WHERE tenant = %s LIMIT 1"  # else no edge can have waited
-WAITED = {"AssetCreated": JOINED, "FieldsCreated": OF_COLUMNS}
+BORN = ("AssetCreated", "FieldsCreated")
+OF_NODES = (*BORN, "AssetChanged", "TagsChanged")
 
 Places = dict[str, dict[int, int]]  # cell, tenant, position
 
@@ -85,15 +85,17 @@ def read(
     """The next facts that may stir something, and how far that goes."""
     values = {"tenant": tenant, "after": after, "upto": upto, "kinds": list(KINDS), "limit": limit}
     rows = conn.execute(FACTS, values).fetchall()
-    joined: set[UUID] = set()
-    for kind, query in WAITED.items():
-        born = [row[2] for row in rows if row[1] == kind and row[4] is None]
-        if born and conn.execute(PURGED, [tenant], prepare=True).fetchone():
-            known = conn.execute(query, {"tenant": tenant, "guids": born})
-            joined.update(guid for (guid,) in known)
-    facts = [
-        _told(*row) for row in rows if row[4] is not None or (row[1] in WAITED and row[2] in joined)
-    ]
+    waited = any(row[1] in BORN and row[4] is None for row in rows) and bool(
+        conn.execute(PURGED, [tenant], prepare=True).fetchone()
+    )
+    left = [row for row in rows if row[4] is not None or (waited and row[1] in BORN)]
+    guids = list({row[2] for row in left if row[1] in OF_NODES})
+    touched = (
+        {guid for (guid,) in conn.execute(TOUCHED, {"tenant": tenant, "guids": guids})}
+        if guids
+        else set()
+    )
+    facts = [_told(*row) for row in left if row[1] not in OF_NODES or row[2] in touched]
     return facts, rows[-1][0] if len(rows) == limit else upto
 
 
