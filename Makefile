@@ -7,7 +7,7 @@ LILY   := $(BIN)/lily
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo setup test test-scale check lint docs schema lock jars clean tools
+.PHONY: help run demo setup test test-scale check lint docs schema lock jars kafka clean tools
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | \
@@ -45,14 +45,21 @@ schema: $(VENV)/.dev ## Write lily/store/schema.sql again, from the migrations
 lock: ## Resolve the dependencies again into the two lock files (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
 	uv pip compile pyproject.toml --universal --generate-hashes --no-header --no-annotate \
-	  --extra dev --extra build -o requirements-dev.lock
+	  --extra dev --extra build --extra kafka -o requirements-dev.lock
 	uv pip compile pyproject.toml --universal --generate-hashes --no-header --no-annotate \
-	  --extra build -c requirements-dev.lock -o requirements.lock
+	  --extra build --extra kafka -c requirements-dev.lock -o requirements.lock
 
-jars: ## Fetch the jars with which Spark itself reads the lake (needs Maven)
+JARS   := mvn -q -B -f jars/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
+	  -DincludeTypes=jar -DoutputDirectory=.
+
+jars: ## Fetch the jars with which Spark reads Kafka and the lake (needs Maven)
 	@command -v mvn >/dev/null || { echo "make jars needs Maven: install it (on Debian and Ubuntu: apt install maven)." >&2; exit 1; }
-	mvn -q -B -f jars/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DincludeTypes=jar \
-	  -DoutputDirectory=.
+	@$(JARS) >/dev/null || { \
+	  echo "Kafka's token provider cannot be had in Spark's version; trying 4.1.0-preview1 (delegation tokens are untried with it)." >&2; \
+	  $(JARS) -Dtoken.version=4.1.0-preview1; }
+
+kafka: $(VENV)/.run ## Start a Kafka for development on port 9092 (Ctrl-C stops it; needs Maven once)
+	@exec $(BIN)/python -m lily.cli.broker
 
 clean: ## Remove the virtual environment and caches; data in .lily stays
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
