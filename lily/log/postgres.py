@@ -20,9 +20,10 @@ OFFSETS: dict[Lane, LiteralString] = {
 }
 COPY = 'COPY log (lane, "offset", tenant, key, value) FROM STDIN'
 WAKE = "SELECT pg_notify('lily_log', '')"
+# The lane stands first in the index: without it, every row would be looked at.
 LAST: dict[Lane, LiteralString] = {
-    "core": 'SELECT coalesce(max("offset"), 0) FROM log_core',
-    "fields": 'SELECT coalesce(max("offset"), 0) FROM log_fields',
+    "core": """SELECT coalesce(max("offset"), 0) FROM log_core WHERE lane = 'core'""",
+    "fields": """SELECT coalesce(max("offset"), 0) FROM log_fields WHERE lane = 'fields'""",
 }
 READ = (
     'SELECT "offset", tenant, at, key, value FROM log'
