@@ -36,6 +36,7 @@ SETTINGS = {
     "min_wal_size": "'256MB'",
     "max_wal_size": "'2GB'",
     "checkpoint_timeout": "'10min'",
+    "jit": "off",  # statements are short: compiling them costs more than it saves
     "io_method": "sync",  # worker processes would cost memory and gain nothing at this size
     "autovacuum_naptime": "'20s'",
     "idle_in_transaction_session_timeout": "'60s'",
