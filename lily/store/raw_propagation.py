@@ -12,6 +12,7 @@ ARRIVED = "SELECT count(*) FROM propagated WHERE tenant = %s AND root = %s"
 ALL = """
 SELECT guid, name, root, depth FROM propagated WHERE tenant = %s AND field = 'tag' AND rule IS NULL
 """
+COUNT = "SELECT count(*) FROM propagated WHERE tenant = %s"
 OPEN = "SELECT count(*) FROM propagation_task WHERE tenant = %s AND state = 'waiting'"
 HEAD = "SELECT position FROM feed_head WHERE tenant = %s"
 PENDING = """
@@ -43,6 +44,12 @@ def arrived(database: Database, tenant: Tenant, root: UUID) -> int:
 def everything(unit: Unit) -> set[tuple[UUID, str, UUID, int]]:
     """Asset, tag, root, depth."""
     return set(unit.conn.execute(ALL, [unit.tenant.number]).fetchall())
+
+
+def count(unit: Unit) -> int:
+    """Everything that has arrived anywhere."""
+    row = unit.conn.execute(COUNT, [unit.tenant.number]).fetchone()
+    return row[0] if row else 0
 
 
 def is_quiet(database: Database, tenant: Tenant) -> bool:

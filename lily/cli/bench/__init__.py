@@ -94,6 +94,9 @@ def lineage(
     edges: Annotated[int, typer.Option(min=100, help="How many edges to load.")] = 1_000_000,
     connections: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 8,
     seconds: Seconds = 60.0,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compute all propagation anew on Spark, and compare.")
+    ] = False,
     home: Home = None,
     url: Url = None,
     start: Start = False,
@@ -102,7 +105,9 @@ def lineage(
     """Edges loaded, and what lies five steps downstream: in the store, and over HTTP."""
     from lily.cli.bench.lineage import measure
 
-    _run(home, url, start, as_json, lambda where: measure(where, edges, connections, seconds))
+    _run(
+        home, url, start, as_json, lambda where: measure(where, edges, connections, seconds, check)
+    )
 
 
 @bench_app.command()

@@ -19,7 +19,7 @@ from lily.cli.bench.usage import Meter
 from lily.events.lineage import EdgeSeen
 from lily.events.observations import AssetSeen
 from lily.lineage.edges import EdgeMessage
-from lily.store import raw, raw_lineage
+from lily.store import raw, raw_lineage, raw_propagation
 from lily.store.ingest import Batch, Incoming, Ingest
 from lily.tags.effective import effective
 from lily.types import Tenant
@@ -29,14 +29,17 @@ CHUNK = 5_000
 DEPTH = 5
 SPREAD = 2  # each table feeds so many others: 62 within five steps
 ROOTS = 2_000
+POLL = 0.5
+PATIENCE = 1_200.0
 PATH = "/api/v1/metadata/lineage"
 
 
-def measure(where: Place, edges: int, connections: int, seconds: float) -> Report:
+def measure(where: Place, edges: int, connections: int, seconds: float, check: bool) -> Report:
     report = Report("lineage")
     tenant, prefix = where.known_tenant(), f"bench://{uuid4().hex[:8]}"
     tables = edges // SPREAD
     _load(where, report, tenant, prefix, tables)
+    _settle(where, report, tenant)
     raw.analyze(home_url(where.settings))
     roots = _roots(tenant, prefix, tables)
     with where.core("lily_app", 1) as core:
@@ -50,7 +53,36 @@ def measure(where: Place, edges: int, connections: int, seconds: float) -> Repor
     report.add(f"depth {DEPTH} over HTTP, with tags", tally.rate, "/s", 300, "more")
     report.latency("GET of a graph", tally.seconds)
     report.notes += [f"{why}: {count} times" for why, count in tally.failures.items()]
+    if check:
+        _check(where, report, tenant)
     return report
+
+
+def _settle(where: Place, report: Report, tenant: Tenant) -> None:
+    """Wait until the tags have arrived everywhere: else they would be measured with the walks."""
+    typer.echo("Tags travel along the edges …", err=True)
+    began = time.perf_counter()
+    with where.core("lily_app", 1) as core:
+        while not raw_propagation.is_quiet(core.database, tenant):
+            if time.perf_counter() - began > PATIENCE:
+                raise TimeoutError(f"tags still travel after {PATIENCE:.0f} s")
+            time.sleep(POLL)
+        with core.database.unit(tenant) as unit:
+            arrived = raw_propagation.count(unit)
+    report.add("tags that arrived behind the load", arrived, "rows")
+    report.add("until they had", time.perf_counter() - began, "s")
+
+
+def _check(where: Place, report: Report, tenant: Tenant) -> None:
+    """The same from nothing, on Spark: level by level over all edges."""
+    from lily.pipeline.nightly import compared
+
+    typer.echo("Computing all of it from nothing …", err=True)
+    began = time.perf_counter()
+    with where.core("lily_system") as core:
+        found = compared(core, tenant)
+    report.add("rows that differ from a computation from scratch", len(found), "rows", 0)
+    report.add("that computation", time.perf_counter() - began, "s")
 
 
 def _name(prefix: str, number: int) -> str:
