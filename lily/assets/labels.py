@@ -12,7 +12,7 @@ import msgspec
 from lily.assets.change import Assignment, Context, Known, changes, settle, view_of
 from lily.assets.claims import fields as said_by
 from lily.assets.edits import PERSON, Outcome, Who, show, stamp
-from lily.assets.model import Asset
+from lily.assets.model import Asset, Propagated
 from lily.assets.view import ranked
 from lily.errors import Conflict, NotFound
 from lily.events.facts import Fact, FactKind
@@ -123,6 +123,21 @@ def come_due(known: Known, who: Who, context: Context) -> Outcome:
         if each.state == "active" and each.valid_until and each.valid_until <= context.now:
             _turn(known, each, "expired", outcome)
     return _told(known, "tag", who, context, outcome, quiet=True)
+
+
+def refold(known: Known, who: Who, context: Context) -> list[Fact]:
+    """Show what the tenant's groups make of it now; none if that is what shows."""
+    before = known.asset
+    assert before is not None
+    after = known.asset = msgspec.structs.replace(before)
+    show(after, view_of(known, context))
+    facts = changes(before, after, who.name, who.cause, context.now, who.traceparent)
+    for each in facts:
+        if each.kind == "TagsChanged" and before.own == after.own:  # nothing new travels from here
+            each.after = {**(each.after or {}), "propagated": origins(known.propagated)}
+    stamp(after, facts, who, context.now)
+    settle(known, context)
+    return facts
 
 
 def by_source(known: Known, context: Context) -> list[tuple[str, Sequence[str]]]:
@@ -256,3 +271,11 @@ def _fact(
         qualified_name=asset.qualified_name, asset_type=asset.asset_type, version=asset.version,
         before=before, after=after, traceparent=who.traceparent,
     )  # fmt: skip
+
+
+def origins(arrived: Iterable[Propagated]) -> dict[str, Any]:
+    """From where each label that lineage brought comes."""
+    return {
+        each.name or each.field: {"root": each.root, "depth": each.depth}
+        for each in sorted(arrived, key=lambda each: -each.depth)
+    }

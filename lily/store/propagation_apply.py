@@ -15,6 +15,7 @@ import psycopg
 
 from lily.assets import words
 from lily.assets.change import Context, Known, changes, settle, view_of
+from lily.assets.labels import origins
 from lily.assets.model import ASSIGNMENTS, MORE_SOURCES, PROPAGATED, Asset, Propagated, View
 from lily.events.chain import forge
 from lily.events.facts import Fact
@@ -189,21 +190,13 @@ def _retagged(row: _Row, arrived: Sequence[Propagated], context: Context) -> _Ch
         asset_id=row.caller_id or str(row.guid), qualified_name=row.qualified_name,
         asset_type=row.asset_type, version=row.version + 1,
         before=_tags(row.tags, row.own_tags),
-        after={**_tags(tags, kept), "propagated": _origins(arrived)},
+        after={**_tags(tags, kept), "propagated": origins(arrived)},
     )  # fmt: skip
     return _Changed(row, tags, kept, layers, fact)
 
 
 def _tags(tags: list[str], own: list[str] | None) -> dict[str, Any]:
     return {"tags": tags} if own is None else {"tags": tags, "own": own}
-
-
-def _origins(arrived: Sequence[Propagated]) -> dict[str, Any]:
-    """From where each label that arrived comes."""
-    return {
-        each.name or each.field: {"root": each.root, "depth": each.depth}
-        for each in sorted(arrived, key=lambda each: -each.depth)
-    }
 
 
 def _folded(
@@ -229,7 +222,7 @@ def _folded(
         settle(known, context)
         facts = changes(before, after, BY, "", context.now) or [_untold(after, context.now)]
         for each in facts:
-            each.after = {**(each.after or {}), "propagated": _origins(known.propagated)}
+            each.after = {**(each.after or {}), "propagated": origins(known.propagated)}
             each.version = before.version + 1
         after.version += 1
         after.updated_at = context.now

@@ -1766,6 +1766,8 @@ CREATE TABLE lily.propagation_rule (
     created_at timestamp with time zone NOT NULL,
     created_by text NOT NULL,
     updated_at timestamp with time zone NOT NULL,
+    plugin text DEFAULT ''::text NOT NULL,
+    options jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT propagation_rule_direction_check CHECK ((direction = ANY (ARRAY['downstream'::text, 'upstream'::text]))),
     CONSTRAINT propagation_rule_on_conflict_check CHECK ((on_conflict = ANY (ARRAY['when_empty'::text, 'always'::text])))
 );
@@ -2074,6 +2076,8 @@ CREATE TABLE lily.tag_settings (
     unknown_tags text DEFAULT 'create'::text NOT NULL,
     unknown_terms text DEFAULT 'create'::text NOT NULL,
     revision bigint DEFAULT 1 NOT NULL,
+    refold text[],
+    refold_cause text DEFAULT ''::text NOT NULL,
     CONSTRAINT tag_settings_unknown_tags_check CHECK ((unknown_tags = ANY (ARRAY['create'::text, 'refuse'::text]))),
     CONSTRAINT tag_settings_unknown_terms_check CHECK ((unknown_terms = ANY (ARRAY['create'::text, 'refuse'::text])))
 );
@@ -3525,6 +3529,8 @@ GRANT SELECT ON TABLE lily.tag_definition TO lily_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.tag_settings TO lily_app;
 GRANT SELECT ON TABLE lily.tag_settings TO lily_system;
+
+GRANT UPDATE(refold) ON TABLE lily.tag_settings TO lily_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.tenant TO lily_app;
 GRANT SELECT ON TABLE lily.tenant TO lily_system;

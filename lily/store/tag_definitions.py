@@ -1,6 +1,6 @@
 """Definitions of tags and terms: made, changed, deleted, each with its fact."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -38,10 +38,19 @@ REVISE = (
     "INSERT INTO tag_settings (tenant) VALUES (%s)"
     " ON CONFLICT (tenant) DO UPDATE SET revision = tag_settings.revision + 1"
 )
+# An asset with two of these may have to show another one of them.
+REFOLD = """
+UPDATE tag_settings SET refold_cause = %(cause)s, refold = ARRAY(
+  SELECT unnest(coalesce(refold, '{}') || %(names)s::text[])
+   UNION SELECT name FROM tag_definition
+          WHERE tenant = %(tenant)s AND exclusive_group = ANY(%(groups)s))
+ WHERE tenant = %(tenant)s
+"""
 SETTINGS = "SELECT unknown_tags, unknown_terms FROM tag_settings WHERE tenant = %s"
 SET = "UPDATE tag_settings SET unknown_tags = %s, unknown_terms = %s WHERE tenant = %s"
 TABLES: Mapping[Kind, str] = {"tag": "tag_def", "term": "term_def"}
 VIEWS: Mapping[Kind, str] = {"tag": "tag_definition", "term": "term_definition"}
+FOLDED = {"exclusive_group", "rank", "precedence"}  # what decides which tag of a group shows
 FILTERS: Mapping[Kind, str] = {"tag": "tag", "term": "business_term"}
 
 
@@ -85,6 +94,7 @@ class TagDefinitions:
                     made.version, made.created_at = old.version + 1, old.created_at
                 self._save(unit, made)
                 self._tell(unit, "TagDefined", who, now, None, _told(made))
+                self._refold(unit, [made], who)
         except UniqueViolation as cause:
             raise Conflict(f"There is already a {self._kind} {said['name']}; change it.") from cause
         return self.find(tenant, made.name)
@@ -111,6 +121,8 @@ class TagDefinitions:
             before = {"kind": self._kind, "name": name, **_only(old, changed)}
             after = {"kind": self._kind, "name": new.name, **_only(new, changed)}
             self._tell(unit, "TagDefinitionChanged", who, now, before, after)
+            if changed & FOLDED:
+                self._refold(unit, [old, new], who)
             return self._find(unit, new.name)
 
     def delete(self, tenant: Tenant, name: str, who: Who) -> None:
@@ -149,6 +161,14 @@ class TagDefinitions:
                 f"{old.name} cannot be {verb}: {some}{used} assets have it. Take it off first, for"
                 " a whole search by POST /api/v1/metadata/search/tags."
             )
+
+    def _refold(self, unit: Unit, said: Sequence[Definition], who: Who) -> None:
+        """Ask that assets with tags of these groups are folded again, in the background."""
+        groups = [each.exclusive_group for each in said if each.exclusive_group is not None]
+        if groups:
+            values = {"tenant": unit.tenant.number, "groups": groups, "cause": who.cause,
+                      "names": [each.name for each in said]}  # fmt: skip
+            unit.conn.execute(REFOLD, values)
 
     def _tell(
         self, unit: Unit, kind: FactKind, who: Who, now: datetime,

@@ -148,7 +148,7 @@ def read_tag(name: Segment, caller: Reader, services: ServicesDep) -> Definition
 
 @tags.patch("/{name}", response_model=TagShown, summary="Change a tag's definition")
 def change_tag(name: Segment, body: TagPart, caller: Manager, services: ServicesDep) -> Definition:
-    """Where groups or ranks change, an asset shows it when it is next observed or edited."""
+    """Where groups, ranks or precedence change, assets are folded again in the background."""
     return _defined(services, "tag").change(caller.tenant, name, _said(body), who_of(caller))
 
 
