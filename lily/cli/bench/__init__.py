@@ -4,8 +4,10 @@ Commands are here; what they do is imported when they run, so that other command
 """
 
 from collections.abc import Callable
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,81 +17,101 @@ if TYPE_CHECKING:
 
 bench_app = typer.Typer(help="Measure speed and robustness.", no_args_is_help=True)
 
-Home = Annotated[Path | None, typer.Option(help="Folder of the Lily to measure.")]
-Url = Annotated[str | None, typer.Option(help="Where its API is; else from the credentials.")]
-Start = Annotated[
-    bool, typer.Option("--start", help="Start an empty Lily for the bench, and stop it after.")
-]
 Seconds = Annotated[float, typer.Option(min=1, help="How long to measure.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
+Measure = Callable[["Place"], "Report"]
+
+
+def _run(
+    measure: Measure,
+    home: Annotated[Path | None, typer.Option(help="Folder of the Lily to measure.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Where its API is; else from the credentials.")
+    ] = None,
+    start: Annotated[
+        bool, typer.Option("--start", help="Start an empty Lily for the bench, and stop it after.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    from lily.cli.bench.place import place
+    from lily.cli.bench.report import tell
+
+    with place(home, url, start) as where:
+        report = measure(where)
+    tell(report, as_json)
+
+
+def measured(choose: Callable[..., Measure]) -> Callable[..., None]:
+    """A command with its own options, and those that say which Lily is measured."""
+    own = signature(choose).parameters
+    where = {name: each for name, each in signature(_run).parameters.items() if name != "measure"}
+
+    @wraps(choose)
+    def command(**options: Any) -> None:
+        chosen = choose(**{name: options[name] for name in own})
+        _run(chosen, **{name: options[name] for name in where})
+
+    both = {**own, **where}
+    command.__signature__ = Signature(list(both.values()))  # type: ignore[attr-defined]
+    command.__annotations__ = {name: each.annotation for name, each in both.items()}
+    return command
 
 
 @bench_app.command()
+@measured
 def post(
     rate: Annotated[float, typer.Option(min=0.1, help="POSTs a second.")] = 50.0,
     seconds: Seconds = 60.0,
     also_url: Annotated[str | None, typer.Option(help="A second API, to read from.")] = None,
-    home: Home = None,
-    url: Url = None,
-    start: Start = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Measure:
     """Single POSTs at a steady rate: latency until readable, and that each one is."""
     from lily.cli.bench.post import measure
 
-    _run(home, url, start, as_json, lambda where: measure(where, rate, seconds, also_url))
+    return lambda where: measure(where, rate, seconds, also_url)
 
 
 @bench_app.command()
+@measured
 def stream(
     size: Annotated[int, typer.Option(min=1, max=1000, help="Assets in a request.")] = 100,
     lanes: Annotated[int, typer.Option(min=0, help="Requests at a time; 0 chooses.")] = 0,
     seconds: Seconds = 60.0,
     hooks: Annotated[int, typer.Option(min=0, max=100, help="Hooks to run on each.")] = 0,
-    home: Home = None,
-    url: Url = None,
-    start: Start = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Measure:
     """Waiting POSTs as fast as they are answered, half new, half changed: rate, latency, CPU."""
     from lily.cli.bench.stream import measure
 
-    _run(home, url, start, as_json, lambda where: measure(where, size, lanes, seconds, hooks))
+    return lambda where: measure(where, size, lanes, seconds, hooks)
 
 
 @bench_app.command()
+@measured
 def read(
     connections: Annotated[int, typer.Option(min=1, help="Connections, each one at a time.")] = 64,
     assets: Annotated[int, typer.Option(min=1000, help="How many assets to read from.")] = 10_000,
     seconds: Seconds = 60.0,
-    home: Home = None,
-    url: Url = None,
-    start: Start = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Measure:
     """GET by id in a closed loop."""
     from lily.cli.bench.read import measure
 
-    _run(home, url, start, as_json, lambda where: measure(where, connections, assets, seconds))
+    return lambda where: measure(where, connections, assets, seconds)
 
 
 @bench_app.command()
+@measured
 def search(
     assets: Annotated[int, typer.Option(min=0, help="Estate to fill in first.")] = 1_000_000,
     connections: Annotated[int, typer.Option(min=1, help="Searches at a time.")] = 1,
     seconds: Seconds = 60.0,
-    home: Home = None,
-    url: Url = None,
-    start: Start = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Measure:
     """A mix of searches over a large estate: words, prefixes, tags, metadata keys, as a viewer."""
     from lily.cli.bench.search import measure
 
-    _run(home, url, start, as_json, lambda where: measure(where, assets, connections, seconds))
+    return lambda where: measure(where, assets, connections, seconds)
 
 
 @bench_app.command()
+@measured
 def lineage(
     edges: Annotated[int, typer.Option(min=100, help="How many edges to load.")] = 1_000_000,
     connections: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 8,
@@ -97,20 +119,15 @@ def lineage(
     check: Annotated[
         bool, typer.Option("--check", help="Compute all propagation anew on Spark, and compare.")
     ] = False,
-    home: Home = None,
-    url: Url = None,
-    start: Start = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Measure:
     """Edges loaded, and what lies five steps downstream: in the store, and over HTTP."""
     from lily.cli.bench.lineage import measure
 
-    _run(
-        home, url, start, as_json, lambda where: measure(where, edges, connections, seconds, check)
-    )
+    return lambda where: measure(where, edges, connections, seconds, check)
 
 
 @bench_app.command()
+@measured
 def propagate(
     wide: Annotated[int, typer.Option(min=10, help="Assets behind the tagged one.")] = 1_000,
     large: Annotated[int, typer.Option(min=0, help="And behind a large one; 0 is none.")] = 100_000,
@@ -119,21 +136,15 @@ def propagate(
     kills: Annotated[
         int, typer.Option(min=0, help="Instead: kill -9 of the pipeline, so often.")
     ] = 0,
-    home: Home = None,
-    url: Url = None,
-    start: Start = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Measure:
     """A tag, until everything behind it in lineage has it, and until it is gone again."""
     from lily.cli.bench.propagate import measure
 
-    _run(
-        home, url, start, as_json,
-        lambda where: measure(where, wide, large, hops, rounds, kills),
-    )  # fmt: skip
+    return lambda where: measure(where, wide, large, hops, rounds, kills)
 
 
 @bench_app.command()
+@measured
 def access(
     grants: Annotated[int, typer.Option(min=0, help="Grants to make first.")] = 100_000,
     tagged: Annotated[int, typer.Option(min=10, help="Tagged assets.")] = 10_000,
@@ -141,21 +152,15 @@ def access(
     connections: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 4,
     seconds: Seconds = 60.0,
     opa: Annotated[bool, typer.Option("--opa", help="Ask an OPA the same, beside it.")] = False,
-    home: Home = None,
-    url: Url = None,
-    start: Start = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Measure:
     """Decisions in process and over HTTP, and how soon a right that was taken is denied."""
     from lily.cli.bench.access import measure
 
-    _run(
-        home, url, start, as_json,
-        lambda where: measure(where, grants, tagged, revokes, connections, seconds, opa),
-    )  # fmt: skip
+    return lambda where: measure(where, grants, tagged, revokes, connections, seconds, opa)
 
 
 @bench_app.command()
+@measured
 def enforce(
     tags: Annotated[int, typer.Option(min=1, help="Tags to set and to take off.")] = 50,
     race: Annotated[
@@ -167,30 +172,23 @@ def enforce(
     trino: Annotated[
         bool, typer.Option("--trino", help="Instead: until Trino is told to mask, when it asks.")
     ] = False,
-    home: Home = None,
-    url: Url = None,
-    start: Start = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Measure:
     """A tag, until a real PostgreSQL refuses the column, and until all is as it was."""
     from lily.cli.bench.enforce import measure
 
-    _run(home, url, start, as_json, lambda where: measure(where, tags, race, kills, trino))
+    return lambda where: measure(where, tags, race, kills, trino)
 
 
 @bench_app.command()
+@measured
 def faults(
     rounds: Annotated[int, typer.Option(min=0, help="Kills of each process.")] = 10,
     writers: Annotated[int, typer.Option(min=1, max=64, help="Writers at a time.")] = 8,
-    home: Home = None,
-    url: Url = None,
-    start: Start = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Measure:
     """kill -9 of pipeline, API and PostgreSQL under load: nothing acknowledged may be missing."""
     from lily.cli.bench.faults import measure
 
-    _run(home, url, start, as_json, lambda where: measure(where, rounds, writers))
+    return lambda where: measure(where, rounds, writers)
 
 
 @bench_app.command()
@@ -208,21 +206,19 @@ def deliver(
 
 
 @bench_app.command()
+@measured
 def incident(
     rate: Annotated[float, typer.Option(min=0.1, help="Signed webhooks a second.")] = 20.0,
     seconds: Seconds = 60.0,
-    home: Home = None,
-    url: Url = None,
-    start: Start = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Measure:
     """Webhooks in at a steady rate: until the incident is on its asset, and told outside."""
     from lily.cli.bench.incident import measure
 
-    _run(home, url, start, as_json, lambda where: measure(where, rate, seconds))
+    return lambda where: measure(where, rate, seconds)
 
 
 @bench_app.command("estate")
+@measured
 def whole_estate(
     assets: Annotated[int, typer.Option(min=1000, help="How many assets.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="The same seed is the same estate.")] = 1,
@@ -230,11 +226,7 @@ def whole_estate(
     kills: Annotated[
         int, typer.Option(min=0, help="Instead: kill the job and the pipeline so often each.")
     ] = 0,
-    home: Home = None,
-    url: Url = None,
-    start: Start = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Measure:
     """A whole estate from one file: rate, raw limit, and single POSTs meanwhile."""
     from lily.cli.bench import bulk
     from lily.cli.bench import kills as killing
@@ -244,34 +236,16 @@ def whole_estate(
             return killing.measure(where, assets, seed, kills)
         return bulk.measure(where, assets, seed, compare)
 
-    _run(home, url, start, as_json, measure)
+    return measure
 
 
 @bench_app.command()
+@measured
 def memory(
     megabytes: Annotated[int, typer.Option(min=1, help="Size of the file.")] = 2_000,
     load: Annotated[bool, typer.Option(help="Load it too, not only take it in.")] = True,
-    home: Home = None,
-    url: Url = None,
-    start: Start = False,
-    as_json: AsJson = False,
-) -> None:
+) -> Measure:
     """A large NDJSON file streams in: memory of API and bulk job at their peaks, and before."""
     from lily.cli.bench.memory import measure
 
-    _run(home, url, start, as_json, lambda where: measure(where, megabytes, load))
-
-
-def _run(
-    home: Path | None,
-    url: str | None,
-    start: bool,
-    as_json: bool,
-    measure: "Callable[[Place], Report]",
-) -> None:
-    from lily.cli.bench.place import place
-    from lily.cli.bench.report import tell
-
-    with place(home, url, start) as where:
-        report = measure(where)
-    tell(report, as_json)
+    return lambda where: measure(where, megabytes, load)
