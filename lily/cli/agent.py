@@ -10,8 +10,8 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 import msgspec
 import typer
 
-from lily.cli import options
 from lily.cli.failures import FAILED, NOT_ALLOWED, USAGE, Failure
+from lily.cli.online import Online, online_command
 
 if TYPE_CHECKING:
     from lily.cli.agent_memory import Memory
@@ -38,24 +38,22 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     connections: list[Entry]
 
 
+@online_command
 def agent(
+    online: Online,
     config: Annotated[Path, typer.Option(help="Connections, as TOML or JSON.")],
     once: Annotated[bool, typer.Option(help="Crawl everything once, then end.")] = False,
     state: Annotated[
         Path | None, typer.Option(help="What was sent; else beside the configuration.")
     ] = None,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
 ) -> None:
     """Run crawlers here, and send what differs to the API."""
     from lily.cli.agent_memory import Memory
     from lily.cli.agent_sender import Sender
-    from lily.cli.client import connect
 
     entries = read_config(config)
     memory = Memory(state or config.with_suffix(".state"))
-    sender = Sender(lambda: connect(home, url, token))
+    sender = Sender(lambda: online())
     try:
         failed = [entry.name for entry in entries if not crawl(entry, memory, sender)]
         if once and failed:

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from lily.cli import documents, options, show
-from lily.cli.client import connect, segment
+from lily.cli.client import segment
+from lily.cli.online import Online, online_command
 
 app = typer.Typer(help="Get, put, delete, restore and explore assets.", no_args_is_help=True)
 
@@ -16,95 +17,88 @@ Asset = Annotated[str, typer.Argument(help="Guid, your own id, or qualified name
 
 
 @app.command()
+@online_command
 def get(
+    online: Online,
     asset: Asset,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show an asset."""
-    show.record(connect(home, url, token).get(f"{ROUTE}/{segment(asset)}"), as_json)
+    show.record(online().get(f"{ROUTE}/{segment(asset)}"), as_json)
 
 
 @app.command()
+@online_command
 def put(
+    online: Online,
     document: Annotated[str, typer.Argument(help="JSON, @file, or - for standard input.")],
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Send an observation of an asset, and show the asset as it then is."""
     body = documents.read(document)
-    show.record(connect(home, url, token).post(ROUTE, body), as_json)
+    show.record(online().post(ROUTE, body), as_json)
 
 
 @app.command()
+@online_command
 def edit(
+    online: Online,
     asset: Asset,
     document: Annotated[str, typer.Argument(help="Fields to change, as JSON, @file or -.")],
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Change fields of an asset as a person; that wins over what sources say."""
     body = documents.read(document)
-    show.record(connect(home, url, token).patch(f"{ROUTE}/{segment(asset)}", body), as_json)
+    show.record(online().patch(f"{ROUTE}/{segment(asset)}", body), as_json)
 
 
 @app.command()
+@online_command
 def delete(
+    online: Online,
     asset: Asset,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Delete an asset; `restore` brings it back."""
-    connect(home, url, token).delete(f"{ROUTE}/{segment(asset)}")
+    online().delete(f"{ROUTE}/{segment(asset)}")
     show.answer({"deleted": asset}, as_json, f"Deleted {asset}.")
 
 
 @app.command()
+@online_command
 def restore(
+    online: Online,
     asset: Asset,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Bring a deleted asset back."""
-    show.record(connect(home, url, token).post(f"{ROUTE}/{segment(asset)}/restore"), as_json)
+    show.record(online().post(f"{ROUTE}/{segment(asset)}/restore"), as_json)
 
 
 @app.command()
+@online_command
 def history(
+    online: Online,
     asset: Asset,
     limit: options.Limit = 50,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the versions of an asset, each with what changed."""
-    pages = connect(home, url, token).pages(f"{ROUTE}/{segment(asset)}/history", limit)
+    pages = online().pages(f"{ROUTE}/{segment(asset)}/history", limit)
     items = list(pages)
     show.rows(items if as_json else [_told(item) for item in items], HISTORY, as_json)
 
 
 @app.command()
+@online_command
 def children(
+    online: Online,
     asset: Asset,
     limit: options.Limit = 100,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List what lies directly below an asset."""
-    pages = connect(home, url, token).pages(f"{ROUTE}/{segment(asset)}/children", limit)
+    pages = online().pages(f"{ROUTE}/{segment(asset)}/children", limit)
     show.rows(list(pages), COLUMNS, as_json)
 
 

@@ -7,8 +7,9 @@ from uuid import UUID
 import typer
 
 from lily.cli import options, show
-from lily.cli.client import Client, connect, segment
+from lily.cli.client import Client, segment
 from lily.cli.failures import FAILED, NOT_FOUND, Failure
+from lily.cli.online import Online, online_command
 
 app = typer.Typer(help="Crawl sources: run, list, show, cancel.", no_args_is_help=True)
 
@@ -20,19 +21,18 @@ Crawl = Annotated[str, typer.Argument(metavar="ID")]
 
 
 @app.command()
+@online_command
 def run(
+    online: Online,
     connection: Connection,
     scope: Annotated[
         str | None, typer.Option(help="Only the asset of this qualified name, and below.")
     ] = None,
     wait: Annotated[bool, typer.Option(help="Until it is over.")] = True,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Crawl a source now; fails if the crawl fails."""
-    client = connect(home, url, token)
+    client = online()
     body = {"scope": scope} if scope else None
     found = client.post(f"{ROUTE}/{found_by(client, connection)}/run", body)
     while wait and found["state"] not in OVER:
@@ -44,42 +44,39 @@ def run(
 
 
 @app.command("list")
+@online_command
 def list_(
+    online: Online,
     connection: Connection,
     limit: options.Limit = 20,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the crawls of a source, newest first."""
-    client = connect(home, url, token)
+    client = online()
     pages = client.pages(f"{ROUTE}/{found_by(client, connection)}/runs", limit)
     show.rows(list(pages), COLUMNS, as_json)
 
 
 @app.command("show")
+@online_command
 def show_(
+    online: Online,
     crawl: Crawl,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show one crawl with its counts, or why it failed."""
-    show.record(connect(home, url, token).get(f"/api/v1/crawls/{segment(crawl)}"), as_json)
+    show.record(online().get(f"/api/v1/crawls/{segment(crawl)}"), as_json)
 
 
 @app.command()
+@online_command
 def cancel(
+    online: Online,
     crawl: Crawl,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """End a crawl; nothing is deleted by it."""
-    show.record(connect(home, url, token).post(f"/api/v1/crawls/{segment(crawl)}/cancel"), as_json)
+    show.record(online().post(f"/api/v1/crawls/{segment(crawl)}/cancel"), as_json)
 
 
 def found_by(client: Client, connection: str) -> str:

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from lily.cli import documents, options, show
-from lily.cli.client import connect, segment
+from lily.cli.client import segment
 from lily.cli.failures import USAGE, Failure
+from lily.cli.online import Online, online_command
 
 app = typer.Typer(help="List, inspect, fix, replay and drop dead letters.", no_args_is_help=True)
 
@@ -18,44 +19,41 @@ All = Annotated[bool, typer.Option("--all", help="Every parked one.")]
 
 
 @app.command("list")
+@online_command
 def list_(
+    online: Online,
     state: Annotated[str, typer.Option(help="parked, replayed or dropped.")] = "parked",
     stage: Annotated[str | None, typer.Option(help="decode, validate, hook or merge.")] = None,
     limit: options.Limit = 50,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List dead letters."""
-    pages = connect(home, url, token).pages(ROUTE, limit, state=state, stage=stage)
+    pages = online().pages(ROUTE, limit, state=state, stage=stage)
     show.rows(list(pages), COLUMNS, as_json)
 
 
 @app.command("show")
+@online_command
 def show_(
+    online: Online,
     letter: Annotated[str, typer.Argument(metavar="ID")],
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show one dead letter with its reason and what was sent."""
-    show.record(connect(home, url, token).get(f"{ROUTE}/{segment(letter)}"), as_json)
+    show.record(online().get(f"{ROUTE}/{segment(letter)}"), as_json)
 
 
 @app.command()
+@online_command
 def replay(
+    online: Online,
     letters: Ids = None,
     everything: All = False,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Send dead letters through the pipeline again; each has one effect however often replayed."""
     _chosen("replay", letters, everything)
-    client = connect(home, url, token)
+    client = online()
     wanted: dict[str, object] = {"ids": letters} if letters else {"filter": {"state": "parked"}}
     total = {"replayed": 0, "skipped": 0, "unreadable": 0}
     more = True
@@ -72,17 +70,16 @@ def replay(
 
 
 @app.command()
+@online_command
 def drop(
+    online: Online,
     letters: Ids = None,
     everything: All = False,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Give dead letters up."""
     _chosen("drop", letters, everything)
-    client = connect(home, url, token)
+    client = online()
     ids = letters or [str(item["id"]) for item in client.pages(ROUTE, EVERY, state="parked")]
     for letter in ids:
         client.post(f"{ROUTE}/{segment(letter)}/drop")
@@ -90,18 +87,17 @@ def drop(
 
 
 @app.command()
+@online_command
 def fix(
+    online: Online,
     letter: Annotated[str, typer.Argument(metavar="ID")],
     document: Annotated[str, typer.Argument(help="What it should have been: JSON, @file or -.")],
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Replay a dead letter with what the observation should have been."""
     body = {"observation": documents.read(document)}
     path = f"{ROUTE}/{segment(letter)}/replay"
-    show.record(connect(home, url, token).post(path, body), as_json)
+    show.record(online().post(path, body), as_json)
 
 
 def _chosen(verb: str, letters: list[str] | None, everything: bool) -> None:

@@ -14,8 +14,9 @@ import typer
 
 from lily.cli import bulk, options, show
 from lily.cli.asset import ROUTE
-from lily.cli.client import Client, connect, sentence
+from lily.cli.client import Client, sentence
 from lily.cli.failures import USAGE, Failure, from_status
+from lily.cli.online import Online, online_command
 from lily.formats.records import Record, read
 
 LIST_LIMIT = 1000
@@ -25,7 +26,9 @@ SHOWN = 20
 ITEM = re.compile(r"\[(\d+)\]\.?(.*)")
 
 
+@online_command
 def ingest(
+    online: Online,
     path: Annotated[
         str,
         typer.Argument(
@@ -37,16 +40,13 @@ def ingest(
     size: Annotated[
         int, typer.Option(min=1, max=LIST_LIMIT, help="Assets a request.")
     ] = LIST_LIMIT,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Load a file of assets, or every file below a folder.
 
     A file is a job that Spark loads. JSON up to 1 MB is sent in requests, which is quicker.
     """
-    client = connect(home, url, token)
+    client = online()
     if path != "-" and not _is_small(Path(path)):
         jobs = bulk.send_files(client, bulk.files_in(Path(path)), wait, quiet=as_json)
         show.answer(jobs, as_json, "\n".join(map(bulk.told, jobs)))

@@ -6,13 +6,16 @@ import typer
 
 from lily.cli import options, show
 from lily.cli.asset import ROUTE, Asset
-from lily.cli.client import Client, connect, segment
+from lily.cli.client import Client, segment
+from lily.cli.online import Online, online_command
 
 COLUMNS = ("depth", "direction", "asset_name", "asset_type", "qualified_name", "tags")
 EDGES = ("from", "relationship_type", "to", "process", "transformation", "source")
 
 
+@online_command
 def lineage(
+    online: Online,
     asset: Asset,
     direction: Annotated[str, typer.Option(help="upstream, downstream or both.")] = "both",
     depth: Annotated[int, typer.Option(min=1, max=20, help="How many steps.")] = 5,
@@ -20,13 +23,10 @@ def lineage(
     impact: Annotated[bool, typer.Option("--impact", help="Only count what depends.")] = False,
     deleted: Annotated[bool, typer.Option("--deleted", help="Deleted ones too.")] = False,
     limit: options.Limit = 1000,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what an asset is made of, and what is made of it."""
-    client, route = connect(home, url, token), f"{ROUTE}/lineage/{segment(asset)}"
+    client, route = online(), f"{ROUTE}/lineage/{segment(asset)}"
     if impact:
         show.record(client.get(f"{route}/impact", depth=depth), as_json)
         return

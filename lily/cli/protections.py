@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from lily.cli import options, show
-from lily.cli.client import connect
+from lily.cli.online import Online, online_command
 
 app = typer.Typer(help="List what engines keep from whom; export plans.", no_args_is_help=True)
 
@@ -18,29 +18,27 @@ OneEngine = Annotated[str | None, typer.Option("--connection", help="Only of thi
 
 
 @app.command("list")
+@online_command
 def list_(
+    online: Online,
     connection: OneEngine = None,
     limit: options.Limit = 100,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List protected tables and how far each is."""
-    found = connect(home, url, token).pages(PROTECTIONS, limit, connection=connection)
+    found = online().pages(PROTECTIONS, limit, connection=connection)
     show.rows(list(found), COLUMNS, as_json)
 
 
 @app.command()
+@online_command
 def export(
+    online: Online,
     connection: Engine,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Print the plan for an engine: each statement or call once, in the order to run them."""
-    found = list(connect(home, url, token).pages(PROTECTIONS, MOST, connection=connection))
+    found = list(online().pages(PROTECTIONS, MOST, connection=connection))
     if as_json:
         show.document([{"object": each["object"], "plan": each["plan"]} for each in found])
         return

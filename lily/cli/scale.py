@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lily.cli import options
+from lily.cli.online import Online, online_command
 
 if TYPE_CHECKING:
     from lily.sizing.replicas import Waiting
@@ -12,26 +13,24 @@ if TYPE_CHECKING:
 COLUMNS = ("role", "cell", "lane", "replicas", "cores", "why")
 
 
+@online_command
 def scale(
+    online: Online,
     drain: Annotated[float, typer.Option(help="Seconds until a backlog is gone.", min=1)] = 300.0,
     requests: Annotated[float, typer.Option(help="Requests a second to plan for.", min=0)] = 0.0,
     deliveries: Annotated[
         float, typer.Option(help="Deliveries a second to plan for.", min=0)
     ] = 0.0,
     spare: Annotated[bool, typer.Option(help="Two of each role, so that one may die.")] = True,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Read how far each lane is behind and recommend processes and cores for each role."""
     import msgspec
 
     from lily.cli import show
-    from lily.cli.client import connect
     from lily.sizing import replicas, tables
 
-    client = connect(home, url, token)
+    client = online()
     status, text = client.exchange("GET", "/metrics")
     lanes = replicas.from_metrics(text) if status == 200 and isinstance(text, str) else []
     if not lanes:  # nobody here measures all cells: the caller's own is what there is

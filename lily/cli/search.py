@@ -6,11 +6,13 @@ import typer
 
 from lily.cli import options, show
 from lily.cli.asset import COLUMNS, ROUTE
-from lily.cli.client import connect
 from lily.cli.failures import USAGE, Failure
+from lily.cli.online import Online, online_command
 
 
+@online_command
 def search(
+    online: Online,
     words: Annotated[list[str] | None, typer.Argument(help="Words and prefixes.")] = None,
     asset_type: Annotated[str | None, typer.Option("--type")] = None,
     tag: Annotated[list[str] | None, typer.Option()] = None,
@@ -21,9 +23,6 @@ def search(
     deleted: Annotated[bool, typer.Option("--deleted", help="Deleted ones instead.")] = False,
     metadata: Annotated[list[str] | None, typer.Option(help="KEY=VALUE, may repeat.")] = None,
     limit: options.Limit = 20,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Find assets by words and filters."""
@@ -38,7 +37,7 @@ def search(
         "deleted": "true" if deleted else None,
         **_pairs(metadata or []),
     }
-    client = connect(home, url, token)
+    client = online()
     show.rows(list(client.pages(f"{ROUTE}/search", limit, **query)), COLUMNS, as_json)
 
 

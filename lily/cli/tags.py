@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from lily.cli import options, show
-from lily.cli.client import connect, segment
+from lily.cli.client import segment
 from lily.cli.failures import USAGE, Failure
+from lily.cli.online import Online, online_command
 
 app = typer.Typer(help="Define, assign, accept and reject tags.", no_args_is_help=True)
 
@@ -26,27 +27,25 @@ All = Annotated[bool, typer.Option("--all", help="Everything that waits and matc
 
 
 @app.command("list")
+@online_command
 def list_(
+    online: Online,
     limit: options.Limit = 100,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List tags and what they do."""
-    show.rows(list(connect(home, url, token).pages(TAGS, limit)), DEFINED, as_json)
+    show.rows(list(online().pages(TAGS, limit)), DEFINED, as_json)
 
 
 @app.command("show")
+@online_command
 def show_(
+    online: Online,
     asset: Asset,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show who gives an asset its tags, and why they show."""
-    found = connect(home, url, token).get(f"{ASSETS}/{segment(asset)}/tags")
+    found = online().get(f"{ASSETS}/{segment(asset)}/tags")
     if as_json:
         show.document(found)
         return
@@ -56,99 +55,95 @@ def show_(
 
 
 @app.command()
+@online_command
 def add(
+    online: Online,
     asset: Asset,
     tag: Tag,
     value: Annotated[str, typer.Option()] = "",
     until: Annotated[str | None, typer.Option(help="Ends then, as ISO time with zone.")] = None,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Tag an asset, in one's own name."""
     body = {"tag": tag, "value": value, "valid_until": until}
-    _effective(connect(home, url, token).post(f"{ASSETS}/{segment(asset)}/tags", body), as_json)
+    _effective(online().post(f"{ASSETS}/{segment(asset)}/tags", body), as_json)
 
 
 @app.command()
+@online_command
 def remove(
+    online: Online,
     asset: Asset,
     tag: Tag,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Take one's own tag off an asset."""
-    client = connect(home, url, token)
+    client = online()
     _effective(client.delete(f"{ASSETS}/{segment(asset)}/tags/{segment(tag)}"), as_json)
 
 
 @app.command()
+@online_command
 def resolve(
+    online: Online,
     asset: Asset,
     tag: Tag,
     reason: Annotated[str, typer.Option()] = "",
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Choose between tags of one group, as a steward."""
     path = f"{ASSETS}/{segment(asset)}/tags/{segment(tag)}/resolve"
-    _effective(connect(home, url, token).post(path, {"reason": reason}), as_json)
+    _effective(online().post(path, {"reason": reason}), as_json)
 
 
 @app.command()
+@online_command
 def suggestions(
+    online: Online,
     tag: OneTag = None,
     by: By = None,
     limit: options.Limit = 100,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List what rules suggest and nobody has decided on."""
-    pages = connect(home, url, token).pages(SUGGESTIONS, limit, tag=tag, by=by)
+    pages = online().pages(SUGGESTIONS, limit, tag=tag, by=by)
     show.rows(list(pages), SUGGESTED, as_json)
 
 
 @app.command()
+@online_command
 def accept(
+    online: Online,
     assets: Given = None,
     tag: OneTag = None,
     by: By = None,
     everything: All = False,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Accept what rules suggest: for some assets, or for all."""
-    done = _decided(connect(home, url, token), "accept", assets, tag, by, everything)
+    done = _decided(online(), "accept", assets, tag, by, everything)
     show.answer({"accepted": done}, as_json, f"Accepted {done}.")
 
 
 @app.command()
+@online_command
 def reject(
+    online: Online,
     assets: Given = None,
     tag: OneTag = None,
     by: By = None,
     everything: All = False,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Reject what rules suggest; it will not be suggested again."""
-    done = _decided(connect(home, url, token), "reject", assets, tag, by, everything)
+    done = _decided(online(), "reject", assets, tag, by, everything)
     show.answer({"rejected": done}, as_json, f"Rejected {done}.")
 
 
 @app.command()
+@online_command
 def found(
+    online: Online,
     words: Annotated[list[str] | None, typer.Argument(help="As in lily search.")] = None,
     add: Annotated[list[str] | None, typer.Option(help="A tag to add, may repeat.")] = None,
     remove: Annotated[list[str] | None, typer.Option(help="A tag to take off.")] = None,
@@ -156,9 +151,6 @@ def found(
     tag: OneTag = None,
     asset_type: Annotated[str | None, typer.Option("--type")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
-    home: options.Home = None,
-    url: options.Url = None,
-    token: options.Token = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Tag everything that a search finds, or give it to an owner."""
@@ -168,7 +160,7 @@ def found(
         "add_tags": add or [], "remove_tags": remove or [], "asset_owner": owner,
         "dry_run": dry_run,
     }  # fmt: skip
-    client, matched, changed = connect(home, url, token), 0, 0
+    client, matched, changed = online(), 0, 0
     while True:
         done = client.post(f"{ASSETS}/search/tags", body)
         matched, changed = matched + done["matched"], changed + done["changed"]

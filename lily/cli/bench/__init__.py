@@ -5,11 +5,13 @@ Commands are here; what they do is imported when they run, so that other command
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import Signature, signature
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from lily.cli.online import with_options
 
 if TYPE_CHECKING:
     from lily.cli.bench.place import Place
@@ -51,10 +53,7 @@ def measured(choose: Callable[..., Measure]) -> Callable[..., None]:
         chosen = choose(**{name: options[name] for name in own})
         _run(chosen, **{name: options[name] for name in where})
 
-    both = {**own, **where}
-    command.__signature__ = Signature(list(both.values()))  # type: ignore[attr-defined]
-    command.__annotations__ = {name: each.annotation for name, each in both.items()}
-    return command
+    return with_options(command, {**own, **where})
 
 
 @bench_app.command()
