@@ -151,11 +151,14 @@ def access(
     connections: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 4,
     seconds: Seconds = 60.0,
     opa: Annotated[bool, typer.Option("--opa", help="Ask an OPA the same, beside it.")] = False,
+    cerbos: Annotated[
+        bool, typer.Option("--cerbos", help="Ask a Cerbos the same, beside it.")
+    ] = False,
 ) -> Measure:
     """Decisions in process and over HTTP, and how soon a right that was taken is denied."""
     from lily.cli.bench.access import measure
 
-    return lambda where: measure(where, grants, tagged, revokes, connections, seconds, opa)
+    return lambda where: measure(where, grants, tagged, revokes, connections, seconds, opa, cerbos)
 
 
 @bench_app.command()

@@ -9,7 +9,7 @@ from datetime import datetime
 from uuid import UUID, uuid4
 
 from lily.access.model import Policy, Principal, Resource, Situation, Subject
-from lily.cli.bench import opa
+from lily.cli.bench import cerbos, opa
 from lily.cli.bench.load import Api, Tally, closed_loop, play
 from lily.cli.bench.place import Place
 from lily.cli.bench.report import Report, percentile
@@ -25,7 +25,7 @@ CHUNK = 5_000
 
 def measure(
     where: Place, grants: int, tagged: int, revokes: int, connections: int, seconds: float,
-    with_opa: bool = False,
+    with_opa: bool = False, with_cerbos: bool = False,
 ) -> Report:  # fmt: skip
     report = Report("access")
     tenant = where.known_tenant()
@@ -38,9 +38,13 @@ def measure(
     report.add("revoke to deny p50, under that load", percentile(lags, 0.5) * 1e3, "ms")
     report.add("revoke to deny p99, under that load", percentile(lags, 0.99) * 1e3, "ms", 2_000)
     report.notes += [f"{why}: {count} times" for why, count in rate.failures.items()]
-    if with_opa:
-        given = ((f"user{user}", str(guid)) for user, guid in _pairs(guids, grants))
-        opa.beside(given, _questions(guids), connections, seconds, report)
+    others = [opa.compare] * with_opa + [cerbos.compare] * with_cerbos
+    if others:
+        given: dict[str, list[str]] = {}
+        for user, guid in _pairs(guids, grants):
+            given.setdefault(f"user{user}", []).append(str(guid))
+        for compare in others:
+            compare(given, _questions(guids), connections, seconds, report)
     report.notes.append(f"{grants} grants on {tagged} tagged assets, {USERS} users")
     return report
 
