@@ -1,6 +1,6 @@
 """Values that several rooms share."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -8,8 +8,18 @@ import msgspec
 Lane = Literal["core", "fields"]
 LANES: tuple[Lane, ...] = ("core", "fields")
 
+
+class Place(NamedTuple):
+    """Where in a lane of the log something is: part 0 is PostgreSQL, others are Kafka's partitions,
+    counted from 1 as their records are."""
+
+    lane: Lane
+    position: int
+    part: int = 0
+
+
 Isolation = Literal["pooled", "dedicated"]
-TenantState = Literal["active", "suspended"]
+TenantState = Literal["active", "suspended", "moving"]
 
 Json = dict[str, object]
 
@@ -23,6 +33,11 @@ class Tenant(msgspec.Struct, frozen=True):
     cell: str
     isolation: Isolation = "pooled"
     state: TenantState = "active"
+
+    @property
+    def admitted(self) -> bool:
+        """Whether its people get in. While it moves they do, and read."""
+        return self.state != "suspended"
 
 
 class Caller(msgspec.Struct, frozen=True):

@@ -143,7 +143,7 @@ def found(services: Services, plugin: str, endpoint: str) -> tuple[Tenant, Engin
         raise NotFound("engine", endpoint) from None
     with services.core.database.unit(tenant) as unit:
         known = webhooks.by_token(unit, token)
-    if known is None or known.connection.plugin != plugin or tenant.state != "active":
+    if known is None or known.connection.plugin != plugin or not tenant.admitted:
         raise NotFound("engine", endpoint)
     secrets = connections.opened(services.core.seal.open, tenant.number, known.connection)
     options = plugins.join(known.connection.options, secrets)

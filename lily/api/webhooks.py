@@ -133,7 +133,7 @@ def _by_account(services: Services, called: str, headers: Mapping[str, str], bod
         tenant = database.tenant(number)
         with database.unit(tenant) as unit:
             found = webhooks.by_connection(unit, id)
-        if found is None or found.connection.plugin != source or tenant.state != "active":
+        if found is None or found.connection.plugin != source or not tenant.admitted:
             continue
         arrived = _received(services, tenant, found, headers, body)
         if arrived is not None:
@@ -154,7 +154,7 @@ def _address(services: Services, called: str, address: str) -> tuple[Tenant, End
         with database.unit(tenant) as unit:
             found = webhooks.by_token(unit, token)
         right = found is not None and found.connection.plugin == _name(called)
-        if found is not None and right and tenant.state == "active":
+        if found is not None and right and tenant.admitted:
             return tenant, found
     raise NotFound("webhook", called)
 

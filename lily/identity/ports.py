@@ -38,6 +38,10 @@ class Revocations(Protocol):
         """Whether something issued at that microsecond under one of these ids is revoked."""
         ...
 
+    def moved(self, tenant: Tenant) -> bool:
+        """Whether the tenant is in another cell than it was."""
+        ...
+
 
 class Foreign(Protocol):
     def vouched(self, token: str, claimed: Peek, now: datetime) -> tuple[Tenant, Foreigner] | None:

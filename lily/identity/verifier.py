@@ -89,14 +89,15 @@ class Verifier:
             if found is None:
                 return None
             self._seen.move_to_end(digest)
-        if micros(self._clock.now()) < found.stale and not self._revoked(found):
+        if micros(self._clock.now()) < found.stale and not self._outdated(found):
             return found
         with self._lock:
             self._seen.pop(digest, None)
         return None
 
-    def _revoked(self, found: Verified) -> bool:
-        return self._revocations.hit(found.ids, found.issued)
+    def _outdated(self, found: Verified) -> bool:
+        moved = self._revocations.moved(found.caller.tenant)
+        return moved or self._revocations.hit(found.ids, found.issued)
 
     def _signed(self, token: str) -> Verified:
         """One of ours, or of a provider whose word a tenant takes."""

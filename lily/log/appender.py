@@ -6,10 +6,20 @@ from collections.abc import Sequence
 import psycopg
 
 from lily.errors import Unavailable
-from lily.log.postgres import COPY, FENCE, OFFSETS, SHARED, WAKE, Record, line
+from lily.log.postgres import CLOSED, CLOSED_SECONDS, COPY, OFFSETS, SHARED, WAKE, Record, line
 from lily.types import LANES
 
 MOST = 2_000  # records in one transaction: short, because the reader waits for it
+
+
+Group = list[tuple[Sequence[Record], asyncio.Future[list[int]]]]
+
+
+class _Closed(Exception):
+    """Some of the records are of tenants that are moving away."""
+
+    def __init__(self, tenants: set[int]) -> None:
+        self.tenants = tenants
 
 
 class Appender:
@@ -17,7 +27,7 @@ class Appender:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._waiting: list[tuple[Sequence[Record], asyncio.Future[list[int]]]] = []
+        self._waiting: Group = []
         self._wake = asyncio.Event()
         self._conn: psycopg.AsyncConnection | None = None
         self._task = asyncio.create_task(self._run(), name="append")
@@ -41,7 +51,7 @@ class Appender:
             while self._waiting:
                 await self._flush(self._take())
 
-    def _take(self) -> list[tuple[Sequence[Record], asyncio.Future[list[int]]]]:
+    def _take(self) -> Group:
         count = taken = 0
         for records, _ in self._waiting:
             if taken and count + len(records) > MOST:
@@ -51,9 +61,13 @@ class Appender:
         group, self._waiting = self._waiting[:taken], self._waiting[taken:]
         return group
 
-    async def _flush(self, group: list[tuple[Sequence[Record], asyncio.Future[list[int]]]]) -> None:
+    async def _flush(self, group: Group) -> None:
         try:
             offsets = iter(await self._write([r for records, _ in group for r in records]))
+        except _Closed as closed:
+            if left := _without(group, closed.tenants):
+                await self._flush(left)
+            return
         except psycopg.Error as cause:
             await self._drop()
             for _, future in group:
@@ -71,7 +85,11 @@ class Appender:
     async def _write(self, records: Sequence[Record]) -> list[int]:
         conn = await self._open()
         async with conn.transaction():
-            await conn.execute(SHARED, [FENCE])
+            cursor = await conn.execute(SHARED)
+            cursor.nextset()
+            closed = {number for (number,) in await cursor.fetchall()}
+            if closed and closed & {record.tenant for record in records}:
+                raise _Closed(closed)
             offsets = await self._offsets(conn, records)
             async with conn.cursor().copy(COPY) as copy:
                 await copy.write("".join(map(line, records, offsets)))
@@ -97,3 +115,14 @@ class Appender:
         if self._conn is not None:
             await self._conn.close()
             self._conn = None
+
+
+def _without(group: Group, tenants: set[int]) -> Group:
+    """Those who may write; the others are told to come back."""
+    left: Group = []
+    for records, future in group:
+        if not any(record.tenant in tenants for record in records):
+            left.append((records, future))
+        elif not future.done():
+            future.set_exception(Unavailable(CLOSED, after=CLOSED_SECONDS))
+    return left

@@ -7,13 +7,17 @@ from typing import Any, LiteralString
 import msgspec
 import psycopg
 
+from lily.errors import Unavailable
 from lily.events.envelope import Envelope, encode
 from lily.events.lanes import lane_of
 from lily.types import LANES, Lane
 
 FENCE = 0x6C6F67  # "log"
 
-SHARED = "SELECT pg_advisory_xact_lock_shared(%s)"
+# The second statement looks after the lock is held: a tenant that closed before is seen.
+SHARED: LiteralString = "SELECT pg_advisory_xact_lock_shared(7106407); SELECT number FROM departure"
+CLOSED = "The tenant is moving to another database; what was sent can be taken in a moment."
+CLOSED_SECONDS = 5.0
 OFFSETS: dict[Lane, LiteralString] = {
     "core": "SELECT nextval('log_core_offset') FROM generate_series(1, %s)",
     "fields": "SELECT nextval('log_fields_offset') FROM generate_series(1, %s)",
@@ -66,7 +70,10 @@ def append_in(
 ) -> list[int]:
     """Append inside the caller's transaction, which must be short; offsets in order."""
     records = [record_of(envelope, key) for envelope, key in zip(envelopes, keys, strict=True)]
-    conn.execute(SHARED, [FENCE])
+    cursor = conn.execute(SHARED)
+    cursor.nextset()
+    if {number for (number,) in cursor} & {record.tenant for record in records}:
+        raise Unavailable(CLOSED, after=CLOSED_SECONDS)
     offsets = _offsets(conn, records)
     with conn.cursor().copy(COPY) as copy:
         copy.write("".join(map(line, records, offsets)))
@@ -118,7 +125,7 @@ def trim(
     done = conn.execute(
         'DELETE FROM log WHERE lane = %(lane)s AND "offset" IN ('
         ' SELECT l."offset" FROM log l, applied a, archived r'
-        " WHERE l.lane = %(lane)s AND a.lane = %(lane)s AND r.lane = %(lane)s"
+        " WHERE l.lane = %(lane)s AND a.lane = %(lane)s AND a.part = 0 AND r.lane = %(lane)s"
         ' AND l."offset" <= a.position AND (%(unarchived)s OR l."offset" <= r.position)'
         " AND l.at < now() - make_interval(secs => %(age)s)"
         ' ORDER BY l."offset" LIMIT %(chunk)s)',

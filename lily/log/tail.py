@@ -64,7 +64,7 @@ class Tail:
         for cell, lanes in end.items():
             for lane, upto in lanes.items():
                 after = start.get(cell, {}).get(lane, 0)
-                if upto > after:
+                if upto > after and cell in self.cells():  # one that is gone was drained before
                     conn = self._open(cell, self.cells()[cell])
                     rows = postgres.read(conn, lane, after, upto, upto - after)
                     found.append(Stretch(cell, lane, after, upto, rows))
@@ -116,6 +116,8 @@ class Tail:
             with suppress(Exception):  # home is away for a moment: go on with what is known
                 self._known = self._urls()
                 self._looked = monotonic()
+                for gone in self._connections.keys() - self._known.keys():
+                    self._drop(gone)
         return self._known
 
     def _open(self, cell: str, url: str) -> psycopg.Connection:

@@ -75,6 +75,7 @@ class CellArchive:
         """Archive what is new. `latest` refreshes the tables of latest assets at once."""
         try:
             tenants = self._tenants()
+            self._forget_others(tenants)
             with self._core.database.cell(self._cell, tenants) as conn:
                 heads, applied = archive.heads(conn, tenants), positions.applied(conn)
             if not self._is_level(heads, {lane: applied[lane] for lane in LANES}):
@@ -115,6 +116,12 @@ class CellArchive:
 
     def _tenants(self) -> list[int]:
         return [each.number for each in self._core.database.tenants() if each.cell == self._cell]
+
+    def _forget_others(self, tenants: list[int]) -> None:
+        """A tenant that has moved away begins at nothing, should it come back."""
+        kept = {*LANES, *map(str, tenants)}
+        for name, position in self._reached.items():
+            self._reached[name] = {key: at for key, at in position.items() if key in kept}
 
     def _is_level(self, heads: dict[int, int], applied: "Position") -> bool:
         """Whether every table has everything, as far as this process remembers."""

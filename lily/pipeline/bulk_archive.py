@@ -39,7 +39,8 @@ def keep(core: Core, folder: Folder) -> None:
     from lily.lake.tables import OBSERVATIONS
 
     origin = msgspec.json.decode(folder.origin.read_bytes(), type=Origin)
-    lake = wiring.lake(core, origin.tenant.cell)
+    cell = core.database.tenant(origin.tenant.number).cell  # it may have moved since
+    lake = wiring.lake(core, cell)
     try:
         mark = f"lily.bulk.{origin.job}"
         reached = mark_of(lake.table(OBSERVATIONS), mark)

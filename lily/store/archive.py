@@ -20,6 +20,10 @@ LOG = (
     'SELECT tenant, lane, "offset", at, key, value FROM log'
     ' WHERE lane = %s AND "offset" > %s AND "offset" <= %s ORDER BY "offset" LIMIT %s'
 )
+LOG_OF = (
+    'SELECT tenant, lane, "offset", at, key, value FROM log'
+    ' WHERE lane = %s AND "offset" > %s AND tenant = %s ORDER BY "offset"'
+)
 HEADS = "SELECT tenant, position FROM feed_head WHERE tenant = ANY(%s)"
 FACTS = (
     "SELECT tenant, position, kind, at, guid::text, version, cause, payload, encode(hash, 'hex')"
@@ -59,6 +63,15 @@ def log_after(
         else:
             end[lane] = max(after, applied[lane])
     return [row for row in found if row[0]], end  # tenant 0 is the pipeline warming itself up
+
+
+def log_of(conn: psycopg.Connection, tenant: int, start: Mapping[str, int]) -> Rows:
+    """What the log holds of one tenant behind a position."""
+    return [
+        row
+        for lane in LANES
+        for row in conn.execute(LOG_OF, [lane, start.get(lane, 0), tenant]).fetchall()
+    ]
 
 
 def mark_archived(conn: psycopg.Connection, reached: Mapping[str, int]) -> None:

@@ -24,6 +24,8 @@ Unseal = Callable[[bytes], bytes]
 HOME = "home"
 # What the caller of this request may see of assets; empty is everything. See access/sight.py.
 SIGHT: ContextVar[str] = ContextVar("sight", default="")
+MOVING = "The tenant is moving to another database; what was asked can be written in a moment."
+MOVING_SECONDS = 5.0
 AWAY = 30.0  # seconds for which a cell that did not answer is not asked again
 
 set_json_dumps(msgspec.json.encode)
@@ -70,8 +72,9 @@ class Database:
     @contextmanager
     def home_unit(self, tenant: Tenant) -> Iterator[Unit]:
         """A transaction in the home database for what a tenant keeps there: its logins."""
+        bind = BIND if tenant.cell == HOME else BIND_AT_HOME
         with self._connection(HOME) as conn, conn.transaction():
-            _bind(conn, tenant)
+            conn.execute(bind, [str(tenant.number), SIGHT.get(), tenant.number])
             yield Unit(conn, tenant)
 
     @contextmanager
@@ -85,7 +88,7 @@ class Database:
     def whole(self, tenant: Tenant) -> Iterator[Unit]:
         """Like `unit`, but with nobody's eyes: for decisions, which must know what is hidden."""
         with self._connection(tenant.cell) as conn, conn.transaction():
-            conn.execute(BIND, [str(tenant.number), ""])
+            conn.execute(BIND, [str(tenant.number), "", tenant.number])
             yield Unit(conn, tenant)
 
     @contextmanager
@@ -167,6 +170,8 @@ class Database:
         try:
             with self._pool(cell).connection(timeout=5) as conn:
                 yield conn
+        except psycopg.errors.ReadOnlySqlTransaction as cause:
+            raise Unavailable(MOVING, after=MOVING_SECONDS) from cause
         except (PoolTimeout, psycopg.OperationalError) as cause:
             if isinstance(cause, psycopg.errors.DeadlockDetected | psycopg.errors.QueryCanceled):
                 raise
@@ -197,7 +202,21 @@ def direct(database: Database, cell: str) -> psycopg.Connection:
     return psycopg.connect(database.role_url(cell), autocommit=True, connect_timeout=5)
 
 
-BIND = "SELECT set_config('lily.tenant', %s, true), set_config('lily.sight', %s, true)"
+# Tenant, sight, and the tenant's number again: one that is on its way elsewhere is only read.
+BIND = (
+    "SELECT set_config('lily.tenant', %s, true), set_config('lily.sight', %s, true),"
+    " (SELECT halt(phase) FROM departure WHERE number = %s)"
+)
+# Logins stay at home, wherever else the tenant has gone.
+BIND_AT_HOME = BIND[:-1] + " AND phase <> 'gone')"
+# The pipeline goes on while a tenant closes; after that, it does not see the tenant.
+BIND_MANY = """
+SELECT set_config('lily.tenants', CASE
+  WHEN EXISTS (SELECT FROM departure WHERE phase <> 'closing') THEN (
+    SELECT coalesce(array_agg(n), '{}')::text FROM unnest(%(given)s::text::int[]) n
+     WHERE NOT EXISTS (SELECT FROM departure WHERE number = n AND phase <> 'closing'))
+  ELSE %(given)s::text END, true)
+"""
 TENANTS = "SELECT number, id, name, cell, isolation, state FROM tenant"
 
 PRIORITIES = (
@@ -208,8 +227,8 @@ PRIORITIES = (
 
 def bind_many(conn: psycopg.Connection, tenants: Sequence[int]) -> None:
     numbers = "{" + ",".join(map(str, tenants)) + "}"
-    conn.execute("SELECT set_config('lily.tenants', %s, true)", [numbers])
+    conn.execute(BIND_MANY, {"given": numbers})
 
 
 def _bind(conn: psycopg.Connection, tenant: Tenant) -> None:
-    conn.execute(BIND, [str(tenant.number), SIGHT.get()])
+    conn.execute(BIND, [str(tenant.number), SIGHT.get(), tenant.number])

@@ -27,7 +27,7 @@ DO $$ DECLARE r text; BEGIN
     END IF;
   END LOOP;
   EXECUTE format('GRANT CREATE ON DATABASE %I TO lily_owner', current_database());
-  EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO lily_system', current_database());
+  EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO lily_owner, lily_system', current_database());
 END $$
 """
 

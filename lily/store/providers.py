@@ -108,7 +108,7 @@ class Providers:
             ).fetchall()
         listed = [Provider(*row) for row in rows]
         pairs = [(self._database.tenant(each.tenant), each) for each in listed]
-        active = [(tenant, each) for tenant, each in pairs if tenant.state == "active"]
+        active = [(tenant, each) for tenant, each in pairs if tenant.admitted]
         with self._lock:
             if len(self._known) > 1_000:  # issuers that somebody made up
                 self._known.clear()

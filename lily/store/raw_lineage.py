@@ -28,7 +28,7 @@ def walks(
     """Times of walks with row security, tags and edges, and how many nodes each found."""
     asked = Asked(depth=depth)
     with psycopg.connect(database.role_url(tenant.cell)) as conn:
-        conn.execute(BIND, [str(tenant.number), ""])
+        conn.execute(BIND, [str(tenant.number), "", tenant.number])
         return _timed(conn, PAGE, (values(tenant.number, r, asked) for r in _again(roots)),
                       seconds, lambda rows: len(page_of(rows[0]).nodes))  # fmt: skip
 

@@ -106,7 +106,7 @@ class Reads:
 
         async def bound(conn: psycopg.AsyncConnection) -> T:
             async with conn.pipeline():
-                await conn.execute(BIND, [str(eyes[0]), eyes[1]], prepare=True)
+                await conn.execute(BIND, [str(eyes[0]), eyes[1], eyes[0]], prepare=True)
                 return await work(conn)
 
         try:
@@ -154,7 +154,7 @@ async def _read(
     causes = list({cause for q in questions for cause in q.causes})
     answer = Answer()
     async with conn.pipeline():
-        await conn.execute(BIND, [str(tenant), sight], prepare=True)
+        await conn.execute(BIND, [str(tenant), sight, tenant], prepare=True)
         assets, known, dead = [
             await conn.execute(statement, [tenant, values], prepare=True) if values else None
             for statement, values in ((BY_GUID, guids), (BY_ALIAS, aliases), (DEAD, causes))

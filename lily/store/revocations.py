@@ -13,6 +13,7 @@ from lily.clock import micros
 from lily.errors import LilyError, Unavailable
 from lily.store.database import Database
 from lily.telemetry import logger
+from lily.types import Tenant
 
 POLL = 0.5
 PATIENCE = 5.0  # after so long without news nobody is called valid
@@ -23,6 +24,7 @@ INSERT INTO revocation (id, before, until)
 SELECT %(id)s, at, at + %(life)s FROM clock_timestamp() AS at
 """
 LIVE = "SELECT id, before, until FROM revocation WHERE until > now()"
+MOVED = "SELECT id, cell FROM tenant WHERE moved_at IS NOT NULL"
 NEWS = "SELECT id, before, until FROM revocation WHERE before > %s"
 
 
@@ -38,6 +40,7 @@ class Revocations:
         self._database = database
         self._patience = patience
         self._before: dict[UUID, tuple[int, int]] = {}
+        self._cells: dict[UUID, str] = {}
         self._confirmed = float("-inf")
         self._read_up_to: datetime | None = None
         self._lock = Lock()
@@ -50,6 +53,10 @@ class Revocations:
         found = (self._before.get(id) for id in ids)
         return any(each is not None and issued <= each[0] for each in found)
 
+    def moved(self, tenant: Tenant) -> bool:
+        """Whether the tenant is in another cell by now."""
+        return self._cells.get(tenant.id, tenant.cell) != tenant.cell
+
     def poll(self) -> None:
         """Read what is new. The age counts from before the question, not from the answer."""
         asked = time.monotonic()
@@ -57,6 +64,7 @@ class Revocations:
             row = conn.execute("SELECT now()").fetchone()
             assert row is not None
             self._take(self._read(conn), row[0])
+            self._cells = dict(conn.execute(MOVED).fetchall())
             self._read_up_to = row[0]
             self._confirmed = asked
 

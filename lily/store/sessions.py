@@ -24,7 +24,7 @@ REFRESH_REFUSED = "The refresh token is not valid any more. Log in again."
 
 PERSON = "SELECT id, username, password, role, platform FROM person WHERE tenant = %s AND active"
 ACCOUNT = "SELECT id, name, secret, role, false FROM service_account WHERE tenant = %s AND active"
-ACTIVE = "SELECT state = 'active' FROM tenant WHERE number = %s FOR SHARE"
+ACTIVE = "SELECT state <> 'suspended' FROM tenant WHERE number = %s FOR SHARE"
 REMEMBER = """
 INSERT INTO token (tenant, id, kind, subject, digest, session, created_at, expires_at)
 VALUES (%(tenant)s, %(id)s, 'refresh', %(subject)s, %(digest)s, %(session)s, %(at)s, %(end)s)

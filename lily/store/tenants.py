@@ -63,7 +63,7 @@ def create_dedicated(
 ) -> Tenant:
     """A tenant with a database of its own, which is migrated first."""
     cell = str(uuid4())
-    with _claimed(url, cell), database.home() as conn:
+    with claimed(url, cell), database.home() as conn:
         sealed = seal.seal(url.encode())
         conn.execute("INSERT INTO cell (name, url) VALUES (%s, %s)", [cell, sealed])
         work = _insert(conn, clock, (name, cell, "dedicated"), admin, actor)
@@ -136,7 +136,7 @@ def _insert(
 
 
 @contextmanager
-def _claimed(url: str, cell: str) -> Iterator[None]:
+def claimed(url: str, cell: str) -> Iterator[None]:
     """Migrate a database and mark it as this cell's, unless it is somebody's already."""
     try:
         migrate(url)

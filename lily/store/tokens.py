@@ -110,7 +110,7 @@ class Directory:
     def _active(self, column: str, value: UUID | int) -> Tenant | None:
         with self._database.home() as conn:
             row = conn.execute(
-                f"{TENANTS} WHERE {column} = %s AND state = 'active'",
+                f"{TENANTS} WHERE {column} = %s AND state <> 'suspended'",
                 [value],
             ).fetchone()
         return Tenant(*row) if row else None

@@ -25,7 +25,7 @@ PAGE = 500
 BEHIND = 2_000  # messages that may wait for one follower
 LOOK = 1.0  # seconds between two looks at who may still hear what
 
-Eyes = tuple[int, str]
+Eyes = tuple[int, str, str]  # a tenant, its cell, and what may be seen
 
 
 class Cut(Exception):
@@ -223,14 +223,14 @@ class Live:
         """Whether a reader without followers may end."""
         if stream.followers and not always:
             return False
-        eyes = (stream.tenant.number, stream.sight)
+        eyes = (stream.tenant.number, stream.tenant.cell, stream.sight)
         if self._streams.get(eyes) is stream:
             del self._streams[eyes]
         return True
 
     async def _stream(self, tenant: Tenant, sight: str) -> Stream:
         """The reader; a new one begins at the end, so that nobody gets old facts from it."""
-        eyes = (tenant.number, sight)
+        eyes = (tenant.number, tenant.cell, sight)
         if eyes not in self._streams:
             head = await run_in_threadpool(self._head, tenant)
             if eyes not in self._streams:
@@ -259,8 +259,13 @@ class Live:
     async def _recheck(self, follower: Follower) -> None:
         verifier = self.services.identity.verifier
         try:
-            if verifier.cached(follower.header) is None:
-                await run_in_threadpool(verifier.authenticate, follower.header)
+            caller = verifier.cached(follower.header)
+            if caller is None:
+                caller = await run_in_threadpool(verifier.authenticate, follower.header)
+            if caller.tenant.cell != follower.caller.tenant.cell:
+                # The tenant has moved: the same position goes on there.
+                follower.end(OVER)
+                return
             sight = await self._sight(follower.caller)
         except Unauthenticated:
             follower.end(UNKNOWN)

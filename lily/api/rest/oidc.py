@@ -68,7 +68,7 @@ def callback(
     tenant = services.core.database.tenant(way.tenant)
     with services.core.database.home_unit(tenant) as unit:
         provider = providers.get(unit, way.provider)
-    if not code or not provider.enabled or tenant.state != "active":
+    if not code or not provider.enabled or not tenant.admitted:
         raise Unauthenticated(REFUSED)
     token = _exchanged(services, tenant, provider, code, way)
     claimed = oidc.peek(token)
