@@ -86,11 +86,13 @@ SELECT e.{near}, e.{far}, e.id, e.type, b.stops
    SELECT array_agg(b.name) AS stops FROM block b
     WHERE b.tenant = %(tenant)s AND b.edge = e.id AND NOT b.lifted) b ON true
 """
+# Node by node: the planner knows nothing of temporary tables, and would read the whole estate.
 _NODES = """
   (SELECT guid FROM region
    UNION SELECT h.near FROM hop h) node
-  JOIN asset a ON a.tenant = %(tenant)s AND a.guid = node.guid
-   AND a.deleted_by IS NULL AND a.archived_at IS NULL
+ CROSS JOIN LATERAL (
+   SELECT * FROM asset x WHERE x.tenant = %(tenant)s AND x.guid = node.guid
+      AND x.deleted_by IS NULL AND x.archived_at IS NULL OFFSET 0) a
 """
 _FROM = """
        (c.root_types IS NULL OR a.asset_type = ANY(c.root_types))
@@ -98,15 +100,16 @@ _FROM = """
    AND (c.root_under IS NULL OR starts_with(a.qualified_name, c.root_under))
 """
 OWN = """
+WITH mine AS MATERIALIZED (
+  SELECT a.guid, a.layers, a.asset_type, a.data_source, a.qualified_name, own.name
+    FROM {nodes} CROSS JOIN LATERAL unnest({own}) AS own (name)
+   WHERE %(names)s::text[] IS NULL OR own.name = ANY(%(names)s))
 INSERT INTO reach
-SELECT c.n, own.name, coalesce(md5(x.value), ''), a.guid, coalesce(x.value, ''), a.guid, 0, NULL
-  FROM {nodes}
- CROSS JOIN LATERAL unnest({own}) AS own (name)
-  JOIN carry c ON c.field = '{field}' AND (c.name IS NULL OR c.name = own.name)
-   AND {from_}
+SELECT c.n, a.name, coalesce(md5(x.value), ''), a.guid, coalesce(x.value, ''), a.guid, 0, NULL
+  FROM mine a
+  JOIN carry c ON c.field = '{field}' AND (c.name IS NULL OR c.name = a.name) AND {from_}
   LEFT JOIN tag_assignment x ON (a.layers & 4) > 0 AND x.tenant = %(tenant)s AND x.guid = a.guid
-   AND x.kind = '{field}' AND x.tag = own.name AND x.state = 'active' AND x.value <> ''
- WHERE %(names)s::text[] IS NULL OR own.name = ANY(%(names)s)
+   AND x.kind = '{field}' AND x.tag = a.name AND x.state = 'active' AND x.value <> ''
     ON CONFLICT DO NOTHING
 """
 # Of what lineage has brought nothing to, the columns are the own values. A rule that always applies
