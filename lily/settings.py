@@ -1,6 +1,7 @@
 """The only reader of the environment, of lily.toml and of flags. Read once, then frozen."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,8 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+KAFKA = r"kafka://[^/,\s]+(,[^/,\s]+)*(/[\w.-]*)?"
 
 
 class Settings(BaseSettings):
@@ -30,7 +33,39 @@ class Settings(BaseSettings):
     database_direct: str | None = Field(
         None, description="The same database past a pooler, for LISTEN and session locks."
     )
-    log: str = Field("postgres", description="Where observations are queued: `postgres`.")
+    log: str = Field(
+        "postgres",
+        description="Where observations are queued: `postgres`, or"
+        " `kafka://host:port,host:port/prefix`; the prefix of the topics is `lily` if unsaid.",
+    )
+    kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="How Kafka is reached."
+    )
+    kafka_mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        "", description="How to log in to Kafka, with SASL."
+    )
+    kafka_username: str = Field("", description="Name to log in to Kafka with.")
+    kafka_password: SecretStr = Field(
+        SecretStr(""), description="Password to log in to Kafka with."
+    )
+    kafka_ca: Path | None = Field(
+        None, description="PEM file with the certificates that vouch for Kafka's."
+    )
+    kafka_certificate: Path | None = Field(
+        None, description="PEM file with our own certificate, where Kafka asks for one."
+    )
+    kafka_key: Path | None = Field(None, description="PEM file with the key of that certificate.")
+    kafka_partitions: int = Field(
+        6, ge=1, le=1000, description="Partitions of the topics that Lily makes."
+    )
+    kafka_replication: int = Field(
+        1, ge=1, le=10, description="Copies of the topics that Lily makes; 3 where it matters."
+    )
+    jars: Path | None = Field(
+        None,
+        description="Folder of the jars of `make jars`, which Spark needs for Kafka; looked for"
+        " beside Lily if unset.",
+    )
     spark: str = Field("local[*]", description="Spark master: `local[*]`, `spark://…`, `k8s://…`.")
     spark_memory: str = Field("1g", description="Heap of the Spark driver.")
     host: str = Field("127.0.0.1", description="Address the API listens on.")
@@ -106,8 +141,8 @@ class Settings(BaseSettings):
     @field_validator("log")
     @classmethod
     def _known_log(cls, value: str) -> str:
-        if value != "postgres":
-            raise ValueError("this release knows the log `postgres` only")
+        if value != "postgres" and not re.fullmatch(KAFKA, value):
+            raise ValueError("is neither `postgres` nor `kafka://host:port,…`")
         return value
 
     @property

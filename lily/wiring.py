@@ -1,6 +1,7 @@
 """Settings to objects. The only place that knows which implementation stands behind what."""
 
 import asyncio
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,12 +11,15 @@ from typing import TYPE_CHECKING
 from lily import plugins
 from lily.clock import Clock, SystemClock
 from lily.errors import PluginError, Unavailable
+from lily.events import signed
 from lily.identity import passwords
 from lily.identity.actor import Actor
 from lily.identity.jwks import KeySets
 from lily.identity.verifier import Verifier
 from lily.log.appender import Appender
 from lily.log.applied import Applied
+from lily.log.kafka import Kafka, address
+from lily.log.kafka_writer import KafkaAppender, KafkaWriter
 from lily.outside import Outside
 from lily.settings import Settings
 from lily.store import archive, seal, tenants
@@ -36,6 +40,8 @@ from lily.types import Tenant
 
 if TYPE_CHECKING:
     from lily.lake.cell import CellLake
+
+IMAGE_JARS = Path(sys.prefix) / "jars"
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,39 @@ def reopen(path: str, role: Role) -> Core:
     return core(Settings.model_validate_json(Path(path).read_text()), role, pool=2)
 
 
+def kafka(settings: Settings) -> Kafka | None:
+    """The cluster that is the log, if one is."""
+    if settings.log == "postgres":
+        return None
+    servers, prefix = address(settings.log)
+    return Kafka(
+        servers=servers,
+        prefix=prefix,
+        security=settings.kafka_security,
+        mechanism=settings.kafka_mechanism,
+        username=settings.kafka_username,
+        password=settings.kafka_password.get_secret_value(),
+        ca=settings.kafka_ca,
+        certificate=settings.kafka_certificate,
+        key=settings.kafka_key,
+        partitions=settings.kafka_partitions,
+        replication=settings.kafka_replication,
+        keep_hours=settings.log_keep_hours,
+    )
+
+
+def kafka_writer(core: Core, cluster: Kafka) -> KafkaWriter:
+    """Signs as Lily itself."""
+    own = core.seal.derived(signed.OWN)[0]
+    return KafkaWriter(cluster, lambda key, value: signed.sign(signed.OWN, own, key, value))
+
+
+def jars(settings: Settings) -> list[Path]:
+    """What `make jars` has fetched: where the settings say, beside the code, or in the image."""
+    places = [settings.jars] if settings.jars else [Path(__file__).parents[1] / "jars", IMAGE_JARS]
+    return next((found for place in places if (found := sorted(place.glob("*.jar")))), [])
+
+
 def lake(core: Core, cell: str) -> "CellLake":
     """The lake of a cell: its catalog in the cell's database, its files apart from all others'."""
     from lily.lake.cell import CellLake  # heavy, and most processes never need it
@@ -134,7 +173,7 @@ class Identity:
 class Hot:
     """The asynchronous path of one cell: append, wait, read."""
 
-    appender: Appender
+    appender: Appender | KafkaAppender
     applied: Applied
     reads: Reads
 
@@ -147,8 +186,9 @@ class Hot:
 class HotCells:
     """Opened with the first request that needs it, in the event loop that serves it."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, writer: KafkaWriter | None = None) -> None:
         self._database = database
+        self._writer = writer
         self._cells: dict[str, Hot] = {}
         self._lock = asyncio.Lock()
 
@@ -158,13 +198,17 @@ class HotCells:
         async with self._lock:
             if cell not in self._cells:
                 url = await asyncio.to_thread(self._database.role_url, cell)
-                self._cells[cell] = Hot(Appender(url), Applied(url), Reads(url))
+                writer = self._writer
+                appender = Appender(url) if writer is None else KafkaAppender(writer, cell)
+                self._cells[cell] = Hot(appender, Applied(url), Reads(url))
             return self._cells[cell]
 
     async def close(self) -> None:
         for hot in self._cells.values():
             await hot.close()
         self._cells.clear()
+        if self._writer is not None:
+            await asyncio.to_thread(self._writer.close)
 
 
 @dataclass(frozen=True)
@@ -209,7 +253,8 @@ def identity(core: Core) -> Identity:
 
 
 def services(core: Core) -> Services:
-    hot = HotCells(core.database)
+    cluster = kafka(core.settings)
+    hot = HotCells(core.database, kafka_writer(core, cluster) if cluster else None)
     return Services(
         core,
         identity(core),

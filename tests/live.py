@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import msgspec
 from httpx import Client
@@ -32,11 +33,15 @@ class Live(msgspec.Struct):
 
 
 @contextmanager
-def live_lily(server: Server, home: Path) -> Iterator[Live]:
-    url = server.create_database("live")
+def live_lily(
+    server: Server, home: Path, name: str = "live", **more: Any
+) -> Iterator[Live]:
+    url = server.create_database(name)
     migrate(url)
     allowed = [str(server.socket)]  # warehouses of tests are behind the same socket
-    settings = load(home=home, database=url, spark="local[2]", egress_allow=allowed)
+    settings = load(
+        **{"home": home, "database": url, "spark": "local[2]", "egress_allow": allowed, **more}
+    )
     core, twin, system = (
         build_core(settings, role) for role in ("lily_app", "lily_app", "lily_system")
     )

@@ -46,7 +46,6 @@ class Sent(msgspec.Struct):
     envelope: Envelope
     record: Record
     id: UUID
-    offset: int = 0
 
     @property
     def cause(self) -> str:
@@ -92,12 +91,9 @@ async def submit(
     sent = [one for item in items for one in item.sent]
     if len(sent) > MOST_AT_ONCE:
         raise TooLarge(f"A request holds at most {MOST_AT_ONCE} edges, those of columns counted.")
-    offsets = await hot.appender.append([one.record for one in sent]) if sent else []
-    for one, offset in zip(sent, offsets, strict=True):
-        one.offset = offset
+    places = await hot.appender.append([one.record for one in sent]) if sent else []
     answer: Answer | None = None
     edges: dict[UUID, Edge] = {}
-    places = [(one.record.lane, one.offset) for one in sent]
     if wait and await reached(hot, places, services.core.settings.wait_limit):
         number = caller.tenant.number
         answer = await hot.reads.ask(number, Question(causes=[one.cause for one in sent]))

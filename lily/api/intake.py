@@ -16,7 +16,7 @@ from lily.events.envelope import Envelope
 from lily.events.observations import AssetSeen
 from lily.log.postgres import Record, record_of
 from lily.store.reads import Answer, Question
-from lily.types import Caller, Lane
+from lily.types import Caller, Lane, Place
 from lily.wiring import Hot, Services
 
 Status = Literal["created", "updated", "unchanged", "rejected", "accepted"]
@@ -39,7 +39,6 @@ class Item(msgspec.Struct):
     envelope: Envelope
     record: Record
     guid: UUID
-    offset: int = 0
 
 
 async def submit(
@@ -63,11 +62,8 @@ async def submit(
         )
     _refuse_doubles(made)
     hot = await services.hot(caller.tenant.cell)
-    offsets = await hot.appender.append([item.record for item in items])
-    for item, offset in zip(items, offsets, strict=True):
-        item.offset = offset
+    places = await hot.appender.append([item.record for item in items])
     answer = None
-    places = [(item.record.lane, item.offset) for item in items]
     if wait and await reached(hot, places, services.core.settings.wait_limit):
         answer = await hot.reads.ask(
             caller.tenant.number,
@@ -121,15 +117,15 @@ def _refuse_doubles(made: Sequence[Item | Outcome]) -> None:
             )
 
 
-async def reached(hot: Hot, places: Iterable[tuple[Lane, int]], seconds: float) -> bool:
-    """Whether the pipeline has applied all these offsets, within so many seconds."""
-    last: dict[Lane, int] = {}
-    for lane, offset in places:
-        last[lane] = max(offset, last.get(lane, 0))
+async def reached(hot: Hot, places: Iterable[Place], seconds: float) -> bool:
+    """Whether the pipeline has applied all these places, within so many seconds."""
+    last: dict[tuple[Lane, int], Place] = {}
+    for place in sorted(places):
+        last[place.lane, place.part] = place
     try:
         async with asyncio.timeout(seconds):
-            for lane, offset in last.items():
-                await hot.applied.reached(lane, offset)
+            for place in last.values():
+                await hot.applied.reached(place)
     except TimeoutError:
         return False
     return True

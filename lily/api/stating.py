@@ -51,8 +51,7 @@ async def send(
     if not records:
         return Sent([], True)
     hot = await services.hot(caller.tenant.cell)
-    offsets = await hot.appender.append(records)
-    places = [(record.lane, offset) for record, offset in zip(records, offsets, strict=True)]
+    places = await hot.appender.append(records)
     limit = min(seconds, services.core.settings.wait_limit)
     if limit <= 0 or not await reached(hot, places, limit):
         return Sent(causes, False)

@@ -7,12 +7,12 @@ import psycopg
 
 from lily.errors import Unavailable
 from lily.log.postgres import CLOSED, CLOSED_SECONDS, COPY, OFFSETS, SHARED, WAKE, Record, line
-from lily.types import LANES
+from lily.types import LANES, Place
 
 MOST = 2_000  # records in one transaction: short, because the reader waits for it
 
 
-Group = list[tuple[Sequence[Record], asyncio.Future[list[int]]]]
+Group = list[tuple[Sequence[Record], asyncio.Future[list[Place]]]]
 
 
 class _Closed(Exception):
@@ -23,7 +23,7 @@ class _Closed(Exception):
 
 
 class Appender:
-    """One writer a cell. `append` returns when the records are durable, with their offsets."""
+    """One writer a cell. `append` returns when the records are durable, with their places."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -32,8 +32,8 @@ class Appender:
         self._conn: psycopg.AsyncConnection | None = None
         self._task = asyncio.create_task(self._run(), name="append")
 
-    async def append(self, records: Sequence[Record]) -> list[int]:
-        future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+    async def append(self, records: Sequence[Record]) -> list[Place]:
+        future: asyncio.Future[list[Place]] = asyncio.get_running_loop().create_future()
         self._waiting.append((records, future))
         self._wake.set()
         return await future
@@ -78,7 +78,7 @@ class Appender:
                     future.set_exception(error)
             return
         for records, future in group:
-            own = [next(offsets) for _ in records]
+            own = [Place(record.lane, next(offsets)) for record in records]
             if not future.done():
                 future.set_result(own)
 

@@ -2,14 +2,17 @@
 
 import asyncio
 import heapq
+from collections import defaultdict
 from contextlib import suppress
 
 import psycopg
 
-from lily.types import LANES, Lane
+from lily.types import LANES, Lane, Place
+
+Part = tuple[Lane, int]
 
 POLL = 0.25
-POSITIONS = "SELECT lane, position FROM applied WHERE part = 0"
+POSITIONS = "SELECT lane, part, position FROM applied"
 
 
 class Applied:
@@ -17,22 +20,21 @@ class Applied:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._positions: dict[Lane, int] = dict.fromkeys(LANES, 0)
-        self._heaps: dict[Lane, list[tuple[int, int, asyncio.Future[None]]]] = {
-            lane: [] for lane in LANES
-        }
+        self._positions: dict[Part, int] = defaultdict(int)
+        self._heaps: dict[Part, list[tuple[int, int, asyncio.Future[None]]]] = defaultdict(list)
         self._count = 0
         self._conn: psycopg.AsyncConnection | None = None
         self._someone = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name="applied")
 
-    async def reached(self, lane: Lane, offset: int) -> None:
-        """Until the store holds everything up to this offset."""
-        if self._positions[lane] >= offset:
+    async def reached(self, place: Place) -> None:
+        """Until the store holds everything up to this place."""
+        part = (place.lane, place.part)
+        if self._positions[part] >= place.position:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._count += 1
-        heapq.heappush(self._heaps[lane], (offset, self._count, future))
+        heapq.heappush(self._heaps[part], (place.position, self._count, future))
         self._someone.set()
         await future
 
@@ -56,7 +58,8 @@ class Applied:
     async def _follow(self) -> None:
         conn = await self._open()
         while True:
-            self._move(dict(await (await conn.execute(POSITIONS)).fetchall()))
+            rows = await (await conn.execute(POSITIONS)).fetchall()
+            self._move({(lane, part): position for lane, part, position in rows})
             if not any(self._heaps.values()):
                 self._someone.clear()
                 await self._someone.wait()  # nobody waits: nothing to ask
@@ -72,20 +75,22 @@ class Applied:
             await self._conn.execute("LISTEN lily_applied")
         return self._conn
 
-    def _move(self, positions: dict[Lane, int]) -> None:
-        for lane, position in positions.items():
-            self._positions[lane] = max(self._positions[lane], position)
-            heap = self._heaps[lane]
-            while heap and heap[0][0] <= self._positions[lane]:
+    def _move(self, positions: dict[Part, int]) -> None:
+        for part, position in positions.items():
+            self._positions[part] = max(self._positions[part], position)
+            heap = self._heaps[part]
+            while heap and heap[0][0] <= self._positions[part]:
                 _, _, future = heapq.heappop(heap)
                 if not future.done():
                     future.set_result(None)
 
 
-def _parse(payload: str) -> dict[Lane, int]:
-    found: dict[Lane, int] = {}
-    for part in payload.split(","):
-        lane, _, position = part.partition(":")
-        if lane in LANES and position.isdigit():
-            found[lane] = int(position)
+def _parse(payload: str) -> dict[Part, int]:
+    """`core:17` is the log in PostgreSQL, `core/3:17` a part of the log in Kafka."""
+    found: dict[Part, int] = {}
+    for each in payload.split(","):
+        name, _, position = each.partition(":")
+        lane, _, part = name.partition("/")
+        if lane in LANES and position.isdigit() and (part or "0").isdigit():
+            found[lane, int(part or 0)] = int(position)
     return found

@@ -1,7 +1,7 @@
 """The ingest job: one micro-batch of the log becomes one transaction per cell."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Event, Lock
 from time import monotonic
@@ -29,7 +29,18 @@ from lily.wiring import Core
 # Behind a smaller batch the next would only be smaller still, and Spark takes as long to plan it.
 LARGE = 500
 
-Stretches = dict[tuple[str, Lane, int, int], list[Row]]  # cell, lane, start, end
+
+class Piece(NamedTuple):
+    """A stretch of one part of a lane: behind `start`, up to and with `end`."""
+
+    cell: str
+    lane: Lane
+    start: int
+    end: int
+    part: int = 0
+
+
+Stretches = dict[Piece, list[Row]]
 Raws = dict[tuple[Lane, int], str]  # what stands in the log, by lane and offset
 
 
@@ -39,6 +50,13 @@ class Ready(NamedTuple):
     cell: str
     batch: Batch
     raws: Raws
+
+
+class Gathered(NamedTuple):
+    """A batch by cell, and what of it was refused before it was looked into."""
+
+    cells: dict[str, Stretches]
+    dead: dict[str, list[DeadLetter]]
 
 
 class Job:
@@ -63,13 +81,17 @@ class Job:
         Returns while a large one is being written, so that Spark prepares the next meanwhile. Its
         own checkpoint may then be ahead of the store: it is never asked where to go on.
         """
+        self.take(lambda: Gathered(_by_cell(frame.toArrow()), {}))
+
+    def take(self, gather: Callable[[], Gathered]) -> None:
+        """Make ready and write what is gathered, behind everything that came before."""
         with self.batch:
-            began, cells = monotonic(), _by_cell(frame.toArrow())
+            began, (cells, dead) = monotonic(), gather()
             try:
-                ready = [self._ready(*each) for each in cells.items()]
+                ready = [self._ready(*each, dead.get(each[0], ())) for each in cells.items()]
             except Unavailable:
                 self._behind.settle()  # whoever is writing waits until the database is back
-                ready = [self._ready(*each) for each in cells.items()]
+                ready = [self._ready(*each, dead.get(each[0], ())) for each in cells.items()]
             self._behind.submit(lambda: self._write_all(ready, began))
             if sum(len(each.raws) for each in ready) < LARGE:
                 self._behind.settle()
@@ -80,6 +102,10 @@ class Job:
     def check(self) -> None:
         """Raises what has gone wrong with a batch that was being written."""
         self._behind.check()
+
+    def settle(self) -> None:
+        """Until nothing is being written any more."""
+        self._behind.settle()
 
     def finish(self, seconds: float) -> None:
         """Let batches that have begun commit, and begin no other."""
@@ -92,14 +118,15 @@ class Job:
             self._write(each)
         self.seconds = monotonic() - began
 
-    def _ready(self, cell: str, stretches: Stretches) -> Ready:
+    def _ready(self, cell: str, stretches: Stretches, dead: Sequence[DeadLetter] = ()) -> Ready:
         self._priorities = self._core.database.priorities()
         decoded, raws = self._decode(cell, stretches)
         spans = [
-            Span(lane, start, end, rows[-1][2] if rows else None)
-            for (_, lane, start, end), rows in stretches.items()
+            Span(piece.lane, piece.start, piece.end, rows[-1][2] if rows else None, piece.part)
+            for piece, rows in stretches.items()
         ]
-        batch = Batch(uuid4(), spans, decoded.incoming, decoded.dead, decoded.heard)
+        refused = [*dead, *decoded.dead]
+        batch = Batch(uuid4(), spans, decoded.incoming, refused, decoded.heard)
         return Ready(cell, batch, raws)
 
     def _write(self, ready: Ready) -> bool:
@@ -131,7 +158,7 @@ class Job:
         decoded = Decoded()
         raws: Raws = {}
         # Core first: its rows are merged, and its facts told, before those of fields.
-        for (_, lane, _, _), rows in sorted(stretches.items()):
+        for (_, lane, *_), rows in sorted(stretches.items()):
             strange = {n for n in tenants if not self._is_known(n)}
             decoded.dead += [_unknown(cell, lane, row) for row in rows if row[1] in strange]
             decode(cell, lane, [row for row in rows if row[1] not in strange], hooks, decoded)
@@ -179,7 +206,7 @@ def _by_cell(table: pa.Table) -> dict[str, Stretches]:
     """Records grouped by the stretch of the log that they came in."""
     cells: dict[str, Stretches] = defaultdict(lambda: defaultdict(list))
     for row in table.to_pylist():
-        place = (row["cell"], row["lane"], row["start"], row["end"])
+        place = Piece(row["cell"], row["lane"], row["start"], row["end"])
         cells[row["cell"]][place] += unpack(row["records"])
     return cells
 

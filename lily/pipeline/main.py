@@ -1,6 +1,8 @@
 """`lily pipeline`: the Spark application, from lease to graceful stop."""
 
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from threading import Event
 from time import monotonic
 from uuid import uuid4
@@ -10,9 +12,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lily.errors import Fenced, Unavailable
 from lily.events.envelope import Envelope
 from lily.events.observations import Nothing
-from lily.log import postgres as log
-from lily.pipeline import lake
+from lily.log.postgres import append_in
+from lily.pipeline import kafka, lake
 from lily.pipeline.ingest import Job
+from lily.pipeline.kafka import KafkaStage
 from lily.pipeline.propagate import Attached
 from lily.pipeline.session import check, fresh_checkpoint, session
 from lily.pipeline.source import LogSource
@@ -21,6 +24,7 @@ from lily.store.lag import lag
 from lily.store.lease import Lease
 from lily.store.presence import Presence, presence
 from lily.telemetry import logger
+from lily.types import Place
 from lily.wiring import Core, save
 
 DUTY = "ingest"
@@ -59,7 +63,11 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
     settings = home / "run" / "pipeline.json"
     save(core.settings, settings)
     me.say(warm=False, state="starting")
-    spark = session(core.settings.spark, core.settings.spark_memory, scratch, "lily-ingest")
+    log = kafka.find(core)
+    more = log.options if log else None
+    spark = session(
+        core.settings.spark, core.settings.spark_memory, scratch, "lily-ingest", more=more
+    )
     job = Job(core, stop)
     stage = lake.LakeStage(core, stop)
     queries: list[StreamingQuery] = []
@@ -73,7 +81,10 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
             .start()
         )
         me.say(state="warming")
-        warmed = _warm_up(core, query, job, stop)
+        warmed = _warm_up(core, job, stop, partial(_note, core, query))
+        beside = log.stage(core, job, spark, stop) if log else None
+        if beside is not None:
+            warmed += _warm_up(core, job, stop, beside.note)
         me.say(warm=True, state="active")
         logger(__name__).info("pipeline is warm", seconds=round(warmed, 1))
         queries.append(query)
@@ -82,8 +93,8 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
             queries.append(
                 lake.start(spark, stage, fresh_checkpoint(home / "checkpoints" / "lake"))
             )
-        _follow(queries, job, core, stop, me)
-        _finish(query, job)
+        _follow(queries, job, core, stop, me, beside)
+        _finish(query, job, beside)
         propagation.finish()
         stage.finish(lake.LIMIT)
     finally:
@@ -93,37 +104,54 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
         spark.stop()
 
 
-def _warm_up(core: Core, query: StreamingQuery, job: Job, stop: Event) -> float:
+def _warm_up(core: Core, job: Job, stop: Event, send: Callable[[Envelope], Place]) -> float:
     """Send observations that say nothing until batches are quick: the first ones never are."""
     began, quick = monotonic(), 0
     while quick < WARM_IN_A_ROW and monotonic() - began < WARM_LIMIT and not stop.is_set():
-        check(query)
         sent = monotonic()
         envelope = Envelope(id=uuid4(), tenant=0, source="lily", by="lily", observation=Nothing())
-        with core.database.cell("home") as conn:
-            [offset] = log.append_in(conn, [envelope], [""])
-        while not stop.is_set() and not _applied(core, offset) and query.isActive:
+        place = send(envelope)
+        while not stop.is_set() and not _applied(core, place) and monotonic() - sent < WARM_LIMIT:
             job.check()
             stop.wait(0.01)
         quick = quick + 1 if monotonic() - sent < WARM_SECONDS else 0
     return monotonic() - began
 
 
-def _applied(core: Core, offset: int) -> bool:
+def _note(core: Core, query: StreamingQuery, envelope: Envelope) -> Place:
+    check(query)
     with core.database.cell("home") as conn:
-        return positions.applied(conn)["core"] >= offset
+        [offset] = append_in(conn, [envelope], [""])
+    return Place("core", offset)
 
 
-def _follow(queries: list[StreamingQuery], job: Job, core: Core, stop: Event, me: Presence) -> None:
+def _applied(core: Core, place: Place) -> bool:
+    with core.database.cell("home") as conn:
+        return positions.reached(conn, place)
+
+
+def _follow(
+    queries: list[StreamingQuery],
+    job: Job,
+    core: Core,
+    stop: Event,
+    me: Presence,
+    beside: KafkaStage | None,
+) -> None:
     beat = 0
     while not stop.wait(BEAT):
         for query in queries:
             check(query)
         job.check()
+        if beside is not None:
+            beside.check()
+            me.say(kafka="read" if beside.runs else "away")
         me.say(events=job.events, dead=job.dead, batch_seconds=round(job.seconds, 4))
         if beat % LAG_EVERY == 0:
             with suppress(Unavailable):
                 me.say(lag=_lag(core))
+                if beside is not None:
+                    me.say(kafka_waiting=beside.behind())
         beat += 1
 
 
@@ -139,7 +167,9 @@ def _lag(core: Core) -> dict[str, float]:
     return waiting
 
 
-def _finish(query: StreamingQuery, job: Job) -> None:
+def _finish(query: StreamingQuery, job: Job, beside: KafkaStage | None) -> None:
     """Let the running batch commit, and begin no other: what is not applied stays in the log."""
     job.finish(BATCH_LIMIT)
     query.stop()
+    if beside is not None:
+        beside.close()

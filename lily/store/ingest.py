@@ -134,7 +134,7 @@ class Ingest:
             unheard = hear_all(conn, batch.heard, self._tenant, now)
             refused = [_letter(*each) for each in done.refused]
             _bury(conn, [*batch.dead, *refused, *map(_unheard, unheard)], now)
-            ends = ",".join(f"{span.lane}:{span.end}" for span in batch.spans)
+            ends = ",".join(map(_told, batch.spans))
             conn.execute("SELECT pg_notify('lily_applied', %s)", [ends])
         return True
 
@@ -347,6 +347,11 @@ def _letter(refused: Incoming, reason: str) -> DeadLetter:
         refused.tenant, message.cause, refused.lane, refused.offset, "merge", reason, refused.raw,
         message.seen.qualified_name, message.source,
     )  # fmt: skip
+
+
+def _told(span: Span) -> str:
+    """As `log/applied.py` reads it."""
+    return f"{span.lane}/{span.part}:{span.end}" if span.part else f"{span.lane}:{span.end}"
 
 
 def _advance(conn: psycopg.Connection, batch: Batch) -> bool:

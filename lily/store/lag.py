@@ -14,6 +14,7 @@ SELECT a.lane, count(l.at), coalesce(extract(epoch FROM now() - min(l.at)), 0)::
   LEFT JOIN LATERAL (
     SELECT at FROM log WHERE lane = a.lane AND "offset" > a.position ORDER BY "offset" LIMIT %s
   ) l ON true
+ WHERE a.part = 0
  GROUP BY a.lane ORDER BY a.lane
 """
 BY_TENANT = """
@@ -22,7 +23,7 @@ SELECT l.tenant, a.lane, count(*)
  CROSS JOIN LATERAL (
     SELECT tenant FROM log WHERE lane = a.lane AND "offset" > a.position ORDER BY "offset" LIMIT %s
   ) l
- WHERE l.tenant > 0
+ WHERE a.part = 0 AND l.tenant > 0
  GROUP BY l.tenant, a.lane
 """
 

@@ -21,7 +21,15 @@ Phase = Literal["closing", "closed", "gone"]
 
 # What a tenant keeps in the home database, wherever its assets are.
 AT_HOME = frozenset(
-    {"person", "service_account", "token", "login_failure", "identity_provider", "webhook_claim"}
+    {
+        "person",
+        "service_account",
+        "token",
+        "login_failure",
+        "identity_provider",
+        "webhook_claim",
+        "producer_key",
+    }  # fmt: skip
 )
 FENCE = 0x6C6F67  # of the log, see log/postgres.py
 CHUNK = 20_000  # rows that are deleted in one transaction, beside others who work

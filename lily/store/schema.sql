@@ -61,6 +61,18 @@ $$;
 
 ALTER FUNCTION lily.fields_waiting(container text, most integer) OWNER TO lily_owner;
 
+CREATE FUNCTION lily.halt(phase text) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+  IF phase = 'gone' THEN
+    RAISE EXCEPTION 'the tenant has moved' USING ERRCODE = 'read_only_sql_transaction';
+  END IF;
+  RETURN set_config('transaction_read_only', 'on', true);
+END $$;
+
+ALTER FUNCTION lily.halt(phase text) OWNER TO lily_owner;
+
 CREATE FUNCTION lily.has_column_edges(me integer, tables uuid[]) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -1281,6 +1293,14 @@ ALTER TABLE lily.delivery ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE lily.departure (
+    number integer NOT NULL,
+    phase text NOT NULL,
+    CONSTRAINT departure_phase_check CHECK ((phase = ANY (ARRAY['closing'::text, 'closed'::text, 'gone'::text])))
+);
+
+ALTER TABLE lily.departure OWNER TO lily_owner;
+
 CREATE TABLE lily.edge (
     tenant integer NOT NULL,
     id uuid NOT NULL,
@@ -1623,6 +1643,23 @@ CREATE TABLE lily.migration (
 
 ALTER TABLE lily.migration OWNER TO postgres;
 
+CREATE TABLE lily.move (
+    number integer NOT NULL,
+    source text NOT NULL,
+    target text NOT NULL,
+    isolation text NOT NULL,
+    before text NOT NULL,
+    step text NOT NULL,
+    reason text DEFAULT ''::text NOT NULL,
+    by text NOT NULL,
+    cause text NOT NULL,
+    started_at timestamp with time zone DEFAULT now() NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT move_step_check CHECK ((step = ANY (ARRAY['closing'::text, 'copying'::text, 'switching'::text, 'opening'::text, 'clearing'::text, 'aborting'::text, 'failed'::text])))
+);
+
+ALTER TABLE lily.move OWNER TO lily_owner;
+
 CREATE TABLE lily.notice (
     tenant integer NOT NULL,
     id uuid NOT NULL,
@@ -1732,6 +1769,19 @@ CREATE TABLE lily.process (
 );
 
 ALTER TABLE lily.process OWNER TO lily_owner;
+
+CREATE TABLE lily.producer_key (
+    tenant integer NOT NULL,
+    id text NOT NULL,
+    name text NOT NULL,
+    secret bytea NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    revoked_at timestamp with time zone
+);
+
+ALTER TABLE ONLY lily.producer_key FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.producer_key OWNER TO lily_owner;
 
 CREATE TABLE lily.propagated (
     tenant integer NOT NULL,
@@ -2095,8 +2145,9 @@ CREATE TABLE lily.tenant (
     state text DEFAULT 'active'::text NOT NULL,
     settings jsonb DEFAULT '{}'::jsonb NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    moved_at timestamp with time zone,
     CONSTRAINT tenant_isolation_check CHECK ((isolation = ANY (ARRAY['pooled'::text, 'dedicated'::text]))),
-    CONSTRAINT tenant_state_check CHECK ((state = ANY (ARRAY['active'::text, 'suspended'::text])))
+    CONSTRAINT tenant_state_check CHECK ((state = ANY (ARRAY['active'::text, 'suspended'::text, 'moving'::text])))
 );
 
 ALTER TABLE lily.tenant OWNER TO lily_owner;
@@ -2318,6 +2369,9 @@ ALTER TABLE ONLY lily.delivery_attempt
 ALTER TABLE ONLY lily.delivery
     ADD CONSTRAINT delivery_pkey PRIMARY KEY (tenant, id);
 
+ALTER TABLE ONLY lily.departure
+    ADD CONSTRAINT departure_pkey PRIMARY KEY (number);
+
 ALTER TABLE ONLY lily.edge_claim
     ADD CONSTRAINT edge_claim_pkey PRIMARY KEY (tenant, edge, source);
 
@@ -2372,6 +2426,9 @@ ALTER TABLE ONLY lily.log_fields
 ALTER TABLE ONLY lily.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (number);
 
+ALTER TABLE ONLY lily.move
+    ADD CONSTRAINT move_pkey PRIMARY KEY (number);
+
 ALTER TABLE ONLY lily.notice_mute
     ADD CONSTRAINT notice_mute_pkey PRIMARY KEY (tenant, recipient, about);
 
@@ -2392,6 +2449,12 @@ ALTER TABLE ONLY lily.policy
 
 ALTER TABLE ONLY lily.process
     ADD CONSTRAINT process_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY lily.producer_key
+    ADD CONSTRAINT producer_key_id_key UNIQUE (id);
+
+ALTER TABLE ONLY lily.producer_key
+    ADD CONSTRAINT producer_key_pkey PRIMARY KEY (tenant, id);
 
 ALTER TABLE ONLY lily.propagation_rule
     ADD CONSTRAINT propagation_rule_pkey PRIMARY KEY (tenant, id);
@@ -2685,6 +2748,8 @@ CREATE INDEX tag_assignment_name ON lily.tag_assignment USING btree (tenant, kin
 
 CREATE INDEX tag_assignment_suggested ON lily.tag_assignment USING btree (tenant, guid, tag, by) WHERE (state = 'suggested'::text);
 
+CREATE INDEX tenant_moved ON lily.tenant USING btree (moved_at) WHERE (moved_at IS NOT NULL);
+
 CREATE INDEX token_tenant_subject_idx ON lily.token USING btree (tenant, subject);
 
 CREATE INDEX webhook_claim_account ON lily.webhook_claim USING btree (plugin, account);
@@ -2805,6 +2870,15 @@ ALTER INDEX lily.log_pkey ATTACH PARTITION lily.log_core_pkey;
 
 ALTER INDEX lily.log_pkey ATTACH PARTITION lily.log_fields_pkey;
 
+ALTER TABLE ONLY lily.move
+    ADD CONSTRAINT move_number_fkey FOREIGN KEY (number) REFERENCES lily.tenant(number);
+
+ALTER TABLE ONLY lily.move
+    ADD CONSTRAINT move_source_fkey FOREIGN KEY (source) REFERENCES lily.cell(name);
+
+ALTER TABLE ONLY lily.move
+    ADD CONSTRAINT move_target_fkey FOREIGN KEY (target) REFERENCES lily.cell(name);
+
 ALTER TABLE ONLY lily.tenant
     ADD CONSTRAINT tenant_cell_fkey FOREIGN KEY (cell) REFERENCES lily.cell(name);
 
@@ -2892,6 +2966,8 @@ CREATE POLICY app ON lily.outlet TO lily_app USING ((tenant = ( SELECT lily.tena
 CREATE POLICY app ON lily.person TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.policy TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
+CREATE POLICY app ON lily.producer_key TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.propagated TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
@@ -3093,6 +3169,8 @@ CREATE POLICY owner ON lily.person TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.policy TO lily_owner USING (true) WITH CHECK (true);
 
+CREATE POLICY owner ON lily.producer_key TO lily_owner USING (true) WITH CHECK (true);
+
 CREATE POLICY owner ON lily.propagated TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.propagation_rule TO lily_owner USING (true) WITH CHECK (true);
@@ -3136,6 +3214,8 @@ CREATE POLICY owner ON lily.webhook_endpoint TO lily_owner USING (true) WITH CHE
 ALTER TABLE lily.person ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.policy ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.producer_key ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.propagated ENABLE ROW LEVEL SECURITY;
 
@@ -3263,6 +3343,8 @@ CREATE POLICY system ON lily.person TO lily_system USING ((tenant = ANY (( SELEC
 
 CREATE POLICY system ON lily.policy TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
+CREATE POLICY system ON lily.producer_key TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
 CREATE POLICY system ON lily.propagated TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.propagation_rule TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
@@ -3356,7 +3438,7 @@ REVOKE ALL ON FUNCTION lily.webhook_claims(its_plugin text, its_account text) FR
 GRANT ALL ON FUNCTION lily.webhook_claims(its_plugin text, its_account text) TO lily_app;
 
 GRANT SELECT ON TABLE lily.applied TO lily_app;
-GRANT SELECT,UPDATE ON TABLE lily.applied TO lily_system;
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.applied TO lily_system;
 
 GRANT SELECT ON TABLE lily.archived TO lily_app;
 GRANT SELECT,UPDATE ON TABLE lily.archived TO lily_system;
@@ -3404,6 +3486,9 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.delivery TO lily_system;
 
 GRANT SELECT ON TABLE lily.delivery_attempt TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.delivery_attempt TO lily_system;
+
+GRANT SELECT ON TABLE lily.departure TO lily_app;
+GRANT SELECT ON TABLE lily.departure TO lily_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.edge TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.edge TO lily_system;
@@ -3460,6 +3545,9 @@ GRANT USAGE ON SEQUENCE lily.log_fields_offset TO lily_system;
 GRANT SELECT,INSERT,DELETE ON TABLE lily.login_failure TO lily_app;
 GRANT SELECT,DELETE ON TABLE lily.login_failure TO lily_system;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.move TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.move TO lily_system;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.notice TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.notice TO lily_system;
 
@@ -3476,6 +3564,9 @@ GRANT SELECT ON TABLE lily.policy TO lily_system;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.process TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.process TO lily_system;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE lily.producer_key TO lily_app;
+GRANT SELECT ON TABLE lily.producer_key TO lily_system;
 
 GRANT SELECT,DELETE ON TABLE lily.propagated TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.propagated TO lily_system;

@@ -1,6 +1,7 @@
 """Secrets at rest: AES-256-GCM, with a ring of keys so that the newest can be rotated in."""
 
 import base64
+import hmac
 import os
 from pathlib import Path
 
@@ -17,10 +18,15 @@ class Seal:
 
     def __init__(self, keys: list[bytes]) -> None:
         self._keys = [AESGCM(key) for key in keys]
+        self._raw = keys
 
     def seal(self, plain: bytes, about: bytes = b"") -> bytes:
         nonce = os.urandom(12)
         return VERSION + nonce + self._keys[0].encrypt(nonce, plain, about)
+
+    def derived(self, purpose: str) -> list[bytes]:
+        """A key for another purpose from each of ours, the newest first."""
+        return [hmac.digest(key, f"lily:{purpose}".encode(), "sha256") for key in self._raw]
 
     def open(self, sealed: bytes, about: bytes = b"") -> bytes:
         nonce, body = sealed[1:13], sealed[13:]

@@ -16,7 +16,7 @@ FULL = """
 SELECT coalesce(bool_or(EXISTS (
          SELECT FROM log l WHERE l.lane = a.lane AND l."offset" > a.position
           ORDER BY l."offset" OFFSET %s LIMIT 1)), false)
-  FROM applied a
+  FROM applied a WHERE a.part = 0
 """
 
 

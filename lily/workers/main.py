@@ -17,6 +17,7 @@ from lily.workers import (
     match,
     move,
     refold,
+    relay,
     retention,
     trim,
     validity,
@@ -42,6 +43,7 @@ LOOPS: list[Loop] = [
     match.run,
     deliver.run,
     enforce.run,
+    relay.run,
 ]
 
 

@@ -7,7 +7,8 @@ from lily.events.envelope import Envelope
 from lily.events.lineage import EdgeGone, EdgeSeen
 from lily.events.observations import Observation
 from lily.log import postgres as log
-from lily.pipeline.ingest import Job, Stretches
+from lily.pipeline.ingest import Job, Piece, Stretches
+from lily.store import positions
 from lily.types import Tenant
 from lily.wiring import Core
 
@@ -36,10 +37,10 @@ class Corridor:
         """Apply everything that is in the log of a cell."""
         stretches: Stretches = {}
         with self._system.database.cell(cell) as conn:
-            for lane, start in conn.execute("SELECT lane, position FROM applied").fetchall():
+            for lane, start in positions.applied(conn).items():
                 rows = log.read(conn, lane, start, 2**62, 100_000)
                 if rows:
-                    stretches[cell, lane, start, rows[-1][0]] = [
+                    stretches[Piece(cell, lane, start, rows[-1][0])] = [
                         (row[0], row[1], row[2], row[3], row[4]) for row in rows
                     ]
         if stretches:
