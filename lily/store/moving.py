@@ -29,7 +29,7 @@ AT_HOME = frozenset(
         "identity_provider",
         "webhook_claim",
         "producer_key",
-    }  # fmt: skip
+    }
 )
 FENCE = 0x6C6F67  # of the log, see log/postgres.py
 CHUNK = 20_000  # rows that are deleted in one transaction, beside others who work
