@@ -45,8 +45,9 @@ def run(core: Core, stop: Event) -> None:
 class Relay:
     """Follows the feeds; a position moves once Kafka has everything up to it."""
 
-    def __init__(self, core: Core, kafka: Kafka, stop: Event) -> None:
+    def __init__(self, core: Core, kafka: Kafka, stop: Event, name: str = NAME) -> None:
         self._core = core
+        self._name = name
         self._topic = kafka.facts
         self._stop = stop
         # What waits is never dropped one by one: that would change the order.
@@ -60,7 +61,7 @@ class Relay:
         def follow(cell: str) -> None:
             nonlocal sent
             busy = [tenant for tenant in tenants if tenant.cell == cell]
-            busy = consumers.behind(self._core.database, NAME, cell, busy) if busy else []
+            busy = consumers.behind(self._core.database, self._name, cell, busy) if busy else []
             while busy and not self._stop.is_set():
                 counts = {tenant.number: self._page(tenant) for tenant in busy}
                 sent += sum(counts.values())
@@ -74,14 +75,14 @@ class Relay:
 
     def _page(self, tenant: Tenant) -> int:
         with self._core.database.cell(tenant.cell, [tenant.number]) as conn:
-            position = consumers.claim(conn, NAME, tenant)
+            position = consumers.claim(conn, self._name, tenant)
             if position is None:  # another worker is at it
                 return 0
             links = feed.after(Unit(conn, tenant), position, PAGE)
             if links:
                 records = [(_key(tenant, each), event(tenant, each), HEADERS) for each in links]
                 self._writer.tell(self._topic, records, PATIENCE)
-                consumers.move(conn, NAME, tenant, links[-1].position)
+                consumers.move(conn, self._name, tenant, links[-1].position)
         return len(links)
 
 

@@ -4,6 +4,7 @@ Commands are here; what they do is imported when they run, so that other command
 """
 
 from collections.abc import Callable
+from enum import StrEnum
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -24,6 +25,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for script
 Measure = Callable[["Place"], "Report"]
 
 
+class Log(StrEnum):
+    postgres = "postgres"
+    kafka = "kafka"
+
+
 def _run(
     measure: Measure,
     home: Annotated[Path | None, typer.Option(help="Folder of the Lily to measure.")] = None,
@@ -35,11 +41,15 @@ def _run(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
+    from lily.cli.bench.logs import Logs
     from lily.cli.bench.place import place
     from lily.cli.bench.report import tell
 
-    with place(home, url, start) as where:
-        report = measure(where)
+    if isinstance(measure, Logs):
+        report = measure.beside_each_other()
+    else:
+        with place(home, url, start) as where:
+            report = measure(where)
     tell(report, as_json)
 
 
@@ -76,11 +86,19 @@ def stream(
     lanes: Annotated[int, typer.Option(min=0, help="Requests at a time; 0 chooses.")] = 0,
     seconds: Seconds = 60.0,
     hooks: Annotated[int, typer.Option(min=0, max=100, help="Hooks to run on each.")] = 0,
+    log: Annotated[
+        list[Log] | None,
+        typer.Option(help="On an empty Lily with this log; several, one after another."),
+    ] = None,
 ) -> Measure:
     """Waiting POSTs as fast as they are answered, half new, half changed: rate, latency, CPU."""
+    from lily.cli.bench.logs import Logs
     from lily.cli.bench.stream import measure
 
-    return lambda where: measure(where, size, lanes, seconds, hooks)
+    def one(where: "Place") -> "Report":
+        return measure(where, size, lanes, seconds, hooks)
+
+    return Logs(log, one) if log else one
 
 
 @bench_app.command()

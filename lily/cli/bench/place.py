@@ -6,9 +6,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -34,6 +34,7 @@ class Place:
     tenant: str
     username: str
     password: str
+    servers: Mapping[str, int] = field(default_factory=dict)  # others that work for it, by name
 
     @contextmanager
     def core(self, role: Role, pool: int = 4) -> Iterator[Core]:
@@ -71,20 +72,36 @@ def _known(settings: Settings, url: str | None) -> Place:
         )
     where = url or known["url"]
     parts = urlsplit(where)
-    placed = load(home=settings.home, host=parts.hostname, port=parts.port)
+    placed = load(home=settings.home, host=parts.hostname, port=parts.port, log=settings.log)
     return Place(placed, where, known["tenant"], known["username"], known["password"])
 
 
 @contextmanager
-def _own() -> Iterator[Place]:
+def own_on(log: str) -> Iterator[Place]:
+    """One of its own, whose log is `postgres` or `kafka`: with a broker of its own then."""
+    if log == "postgres":
+        with _own() as where:
+            yield where
+        return
+    from lily.cli.broker import CannotFetch, broker
+
+    try:
+        with broker() as running, _own(f"kafka://{running.address}") as where:
+            yield replace(where, servers={"kafka": running.pid or 0})
+    except CannotFetch as cause:
+        raise Failure(str(cause)) from cause
+
+
+@contextmanager
+def _own(log: str = "postgres") -> Iterator[Place]:
     """An empty installation in a temporary folder, gone at the end."""
     home = Path(tempfile.mkdtemp(prefix="lily-bench-"))
-    settings = load(home=home, port=0, database="embedded")
+    settings = load(home=home, port=0, database="embedded", log=log)
     line = [sys.executable, "-m", "lily.cli", "up", "--home", str(home), "--port", "0"]
     # What it tells others, it tells us, and what it reads is ours: all of it on this machine.
     embedded = server(settings)
     allowed = ["127.0.0.0/8", *([str(embedded.socket)] if embedded else [])]
-    env = child_environment(settings, LILY_EGRESS_ALLOW=json.dumps(allowed))
+    env = child_environment(settings, LILY_LOG=log, LILY_EGRESS_ALLOW=json.dumps(allowed))
     with (home / "up.log").open("wb") as output:
         lily = subprocess.Popen(line, stdout=output, stderr=output, env=env)
     try:

@@ -16,6 +16,7 @@ GROUPS = {"serve": "api", "pipeline": "spark", "work": "workers"}
 def roots(where: Place) -> dict[str, list[int]]:
     """The first process of each group; only of that Lily, and of this bench."""
     found: dict[str, list[int]] = {"load": [os.getpid()]}
+    found |= {name: [pid] for name, pid in where.servers.items()}
     with where.core("lily_app", 1) as core:
         for process in alive(core.database):
             found.setdefault(GROUPS.get(process.role, process.role), []).append(process.pid)
