@@ -1,15 +1,18 @@
 """`lily tenant`: tenants, for the platform admin."""
 
-from typing import Annotated
+import time
+from typing import Annotated, Any, Literal
 
 import typer
 
 from lily.cli import options, show
-from lily.cli.client import segment
+from lily.cli.client import Client, segment
+from lily.cli.failures import USAGE, Failure
 from lily.cli.online import Online, online_command
 
-app = typer.Typer(help="Create, list, suspend and resume tenants.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, suspend, resume and move tenants.", no_args_is_help=True)
 
+PAUSE = 0.5
 COLUMNS = ("name", "id", "number", "isolation", "state")
 
 
@@ -74,3 +77,60 @@ def resume(
     """Let a suspended tenant in again."""
     client = online()
     show.record(client.post(f"/api/v1/tenants/{segment(name)}/resume"), as_json)
+
+
+@app.command()
+@online_command
+def move(
+    online: Online,
+    name: Annotated[str, typer.Argument(help="Name or id.")],
+    to: Annotated[
+        Literal["pooled", "dedicated"] | None,
+        typer.Option(help="`dedicated`: a database of its own; `pooled`: the shared one."),
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option(help="URL of an empty database, with --to dedicated.")
+    ] = None,
+    abort: Annotated[bool, typer.Option("--abort", help="Take back a move under way.")] = False,
+    wait: Annotated[bool, typer.Option(help="Stay until it is done.")] = True,
+    as_json: options.AsJson = False,
+) -> None:
+    """Move a tenant to a database of its own, or back; asked again, wait for the one under way.
+
+    Everything goes along, others are not disturbed, reads are served throughout; writes of this
+    tenant are refused with Retry-After while its rows are copied. The workers (`lily work`, or
+    `lily up`) do it, and go on by themselves after a crash.
+    """
+    client, path = online(), f"/api/v1/tenants/{segment(name)}"
+    if abort == (to is not None):
+        raise Failure("Give either --to or --abort.", USAGE)
+    if abort:
+        client.delete(f"{path}/move")
+    else:
+        body = {"to": to, **({"database_url": database} if database else {})}
+        client.post(f"{path}/move", body)
+    if not wait:
+        show.record(client.get(f"{path}/move"), as_json)
+        return
+    reason = _followed(client, path, as_json)
+    if reason is not None and not abort:
+        raise Failure(f"{name} did not move, and is as it was: {reason}")
+    show.record(client.get(path), as_json)
+
+
+def _followed(client: Client, path: str, quiet: bool) -> str | None:
+    """Until it is done (None) or was taken back, for a reason; each step is said."""
+    said = ""
+    while True:
+        status, answer = client.exchange("GET", f"{path}/move")
+        if status == 404:
+            return None
+        if status != 200:
+            raise Failure(f"The API answered {status}; the move goes on without us.")
+        step: dict[str, Any] = answer
+        if step["step"] == "failed":
+            return str(step["reason"])
+        if step["step"] != said and not quiet:
+            typer.echo(step["step"], err=True)
+        said = step["step"]
+        time.sleep(PAUSE)

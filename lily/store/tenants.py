@@ -105,6 +105,8 @@ def set_state(
     life: timedelta,
 ) -> Tenant:
     """Suspend or resume; what was issued before a suspension is refused for good."""
+    if tenant.state == "moving":
+        raise Conflict(f"{tenant.name} is moving to another database; wait until it is there.")
     with desk(database, clock, tenant, actor) as work:
         done = work.conn.execute(STATE, [state, tenant.number, state])
         if done.rowcount:

@@ -5,8 +5,10 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+from typer.testing import CliRunner
 
 from lily.api.app import create_app
+from lily.cli.app import build
 from lily.errors import Conflict, Unavailable
 from lily.events.observations import AssetSeen
 from lily.store import moves, moving
@@ -26,6 +28,8 @@ from tests.flow.moving import (
     verifies,
 )
 from tests.serving import serving
+
+LINE = ["tenant", "move"]
 
 
 @pytest.fixture(scope="module")
@@ -193,3 +197,42 @@ def test_every_table_with_a_tenant_moves_or_belongs_to_home(place: Place) -> Non
         ).fetchall()
     assert "novelty" in found
     assert {name for (name,) in rows} == found | moving.AT_HOME | {"log"}
+
+
+def test_a_platform_admin_moves_a_tenant_from_the_command_line(place: Place) -> None:
+    built, stop, name = services(place.core), Event(), place.tenant.name
+    carrier = Thread(target=_carry, args=(place, stop))
+    with serving(create_app(built)) as client:
+        token = minted(built, place.other, platform=True)
+        where = ["--url", str(client.base_url), "--token", token, "--json"]
+
+        def lily(*line: str) -> bool:
+            return CliRunner().invoke(build(), [*LINE, name, *line, *where]).exit_code == 0
+
+        assert not lily()  # neither a goal nor an abort
+        assert not lily("--to", "dedicated")  # where to?
+        assert not lily("--to", "pooled")  # it is
+        path = f"/api/v1/tenants/{name}"
+        who = bearer(minted(built, place.tenant))
+        assert client.get(f"{path}/move", headers=who).status_code == 403
+        assert client.get(f"{path}/move", headers=bearer(token)).status_code == 404
+
+        assert lily("--to", "dedicated", "--database", place.away(), "--no-wait")
+        shown = client.get(f"{path}/move", headers=bearer(token)).json()
+        assert (shown["step"], shown["isolation"]) == ("closing", "dedicated")
+        suspend = client.post(f"{path}/suspend", headers=bearer(token))
+        assert suspend.status_code == 409
+        carrier.start()
+        try:
+            assert lily("--abort")
+            assert (place.now.isolation, place.now.state) == ("pooled", "active")
+            assert lily("--to", "dedicated", "--database", place.away())
+        finally:
+            stop.set()
+            carrier.join()
+    assert (place.now.isolation, place.now.state) == ("dedicated", "active")
+
+
+def _carry(place: Place, stop: Event) -> None:
+    while not stop.wait(0.1):
+        work(place.system, stop, PACE)

@@ -1,5 +1,6 @@
 """Tenants, for the platform admin."""
 
+from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from lily.api.deps import After, Limit, Segment, ServicesDep, actor_of, requires
 from lily.api.fields import Page, Request, Secret, Shown, TenantName, Username, example, next_of
 from lily.errors import Conflict, Invalid
 from lily.identity import passwords
-from lily.store import tenants
+from lily.store import moves, tenants
 from lily.types import Caller, Isolation, Tenant, TenantState
 from lily.wiring import Services
 
@@ -64,6 +65,26 @@ class TenantWithUsage(ShownTenant):
     usage: Usage
 
 
+class Goal(Request):
+    model_config = example({"to": "pooled"})
+
+    to: Isolation
+    database_url: SecretStr | None = Field(
+        None, description="To become dedicated: an empty PostgreSQL database of its own."
+    )
+
+
+class ShownMove(Shown):
+    """`closing`, `copying` and `opening` refuse writes; from `clearing` on the tenant is there."""
+
+    isolation: Isolation = Field(description="What the tenant will be.")
+    step: moves.Step
+    reason: str
+    by: str
+    started_at: datetime
+    at: datetime
+
+
 @router.post("", status_code=201, summary="Create a tenant, pooled or dedicated")
 def create(body: NewTenant, caller: PlatformAdmin, services: ServicesDep) -> MadeTenant:
     given = body.admin.password
@@ -109,17 +130,50 @@ def resume(name: Segment, caller: PlatformAdmin, services: ServicesDep) -> Shown
     return _set_state(services, name, "active", caller)
 
 
+@router.post("/{name}/move", status_code=202, summary="Move a tenant to another database")
+def move(name: Segment, body: Goal, caller: PlatformAdmin, services: ServicesDep) -> ShownMove:
+    """Between the shared database and one of its own. The workers do it, and go on after a crash;
+    reads are served all the time, writes are refused with 503 and Retry-After for the switch."""
+    core = services.core
+    if core.settings.log != "postgres":
+        raise Conflict("A tenant can only move while LILY_LOG is postgres: Kafka is not drained.")
+    url = _url(body.to, body.database_url)
+    tenant = core.database.tenant(name)
+    begun = moves.begin(core.database, core.seal, tenant, body.to, url, actor_of(caller))
+    return ShownMove.model_validate(begun)
+
+
+@router.get("/{name}/move", summary="Read how far a move is")
+def moves_(name: Segment, caller: PlatformAdmin, services: ServicesDep) -> ShownMove:
+    """Not found when none is under way: a move that succeeded leaves nothing behind."""
+    database = services.core.database
+    return ShownMove.model_validate(moves.get(database, database.tenant(name)))
+
+
+@router.delete("/{name}/move", status_code=202, summary="Take a move back")
+def abort(name: Segment, caller: PlatformAdmin, services: ServicesDep) -> ShownMove:
+    """Possible until the switch; the tenant then is as if nobody had asked."""
+    database = services.core.database
+    return ShownMove.model_validate(moves.abort(database, database.tenant(name)))
+
+
+def _url(to: Isolation, given: SecretStr | None) -> str | None:
+    """The database that comes with `dedicated`, and only with that."""
+    url = given.get_secret_value() if given else None
+    if (to == "dedicated") != (url is not None):
+        raise Invalid("belongs to a dedicated tenant, and only there", "database_url")
+    if url is not None and not url.startswith(("postgresql://", "postgres://")):
+        raise Invalid("must look like postgresql://user:password@host/database", "database_url")
+    return url
+
+
 def _create(body: NewTenant, password: str, caller: Caller, services: Services) -> Tenant:
     core = services.core
-    url = body.database_url.get_secret_value() if body.database_url else None
-    if (body.isolation == "dedicated") != (url is not None):
-        raise Invalid("belongs to a dedicated tenant, and only there", "database_url")
+    url = _url(body.isolation, body.database_url)
     admin = tenants.Admin(body.admin.username, passwords.hashed(password))
     by = actor_of(caller)
     if url is None:
         return tenants.create(core.database, core.clock, body.name, admin, by)
-    if not url.startswith(("postgresql://", "postgres://")):
-        raise Invalid("must look like postgresql://user:password@host/database", "database_url")
     return tenants.create_dedicated(core.database, core.clock, core.seal, body.name, url, admin, by)
 
 
