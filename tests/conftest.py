@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -88,8 +90,20 @@ def live(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
     """A running Lily with its own database; started once, when the first test asks for it."""
     from tests.live import live_lily
 
-    with live_lily(server, tmp_path_factory.mktemp("live")) as running:
+    with _log() as log, live_lily(server, tmp_path_factory.mktemp("live"), log=log) as running:
         yield running
+
+
+@contextmanager
+def _log() -> Iterator[str]:
+    """LILY_TEST_LOG=kafka runs everything that is live over a broker of its own."""
+    if os.environ.get("LILY_TEST_LOG") != "kafka":  # noqa: TID251
+        yield "postgres"
+        return
+    from lily.cli.broker import broker
+
+    with broker() as running:
+        yield f"kafka://{running.address}"
 
 
 @pytest.fixture

@@ -33,9 +33,7 @@ class Live(msgspec.Struct):
 
 
 @contextmanager
-def live_lily(
-    server: Server, home: Path, name: str = "live", **more: Any
-) -> Iterator[Live]:
+def live_lily(server: Server, home: Path, name: str = "live", **more: Any) -> Iterator[Live]:
     url = server.create_database(name)
     migrate(url)
     allowed = [str(server.socket)]  # warehouses of tests are behind the same socket

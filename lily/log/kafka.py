@@ -15,6 +15,10 @@ ANSWER = 5.0
 EXISTS = 36  # Kafka's own number for "there is one already"
 
 
+class KafkaAway(Unavailable):
+    """No broker answers."""
+
+
 class Kafka(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster. `prefix` keeps apart the topics of several installations in one."""
 
@@ -120,10 +124,10 @@ def ensure(kafka: Kafka, cells: Iterable[str]) -> dict[str, int]:
                 _made(each)
             known = admin.list_topics(timeout=ANSWER).topics
     except KafkaException as cause:
-        raise Unavailable(f"Kafka cannot be reached: {cause.args[0].str()}") from cause
+        raise KafkaAway(f"Kafka cannot be reached: {cause.args[0].str()}") from cause
     absent = [name for name in wanted if name not in known]
     if absent:
-        raise Unavailable(f"Kafka has not made these topics yet: {', '.join(absent)}")
+        raise KafkaAway(f"Kafka has not made these topics yet: {', '.join(absent)}")
     return {name: len(known[name].partitions) for name in wanted}
 
 
@@ -139,7 +143,7 @@ def ends(kafka: Kafka, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int
         answers = AdminClient(kafka.client()).list_offsets(asked, request_timeout=ANSWER)
         return {(at.topic, at.partition): each.result().offset for at, each in answers.items()}
     except KafkaException as cause:
-        raise Unavailable(f"Kafka cannot be reached: {cause.args[0].str()}") from cause
+        raise KafkaAway(f"Kafka cannot be reached: {cause.args[0].str()}") from cause
 
 
 def lane_of_topic(kafka: Kafka, topic: str) -> tuple[Lane, str]:

@@ -23,6 +23,7 @@ from lily.events.envelope import Envelope
 from lily.events.signed import Door, Opened, Refused, header_of
 from lily.log import kafka as cluster
 from lily.log.kafka import Kafka, lane_of_topic
+from lily.log.kafka_lag import KafkaLag
 from lily.log.kafka_writer import Headers
 from lily.log.postgres import record_of
 from lily.pipeline.decode import Row
@@ -104,6 +105,7 @@ class KafkaStage:
         self._cursors: dict[Spot, int] = {}
         self._cells: set[str] = set()
         self._homes: dict[int, str] = {}  # cells of tenants
+        self._lag = KafkaLag(kafka)
         self._failure: BaseException | None = None
         self._next_try = self._next_look = 0.0
 
@@ -140,14 +142,13 @@ class KafkaStage:
         self.stop()
         self.writer.close()
 
-    def behind(self) -> dict[Lane, int]:
-        """How many records of each lane wait."""
-        found: dict[Lane, int] = dict.fromkeys(LANES, 0)
-        places = {(self._kafka.topic(lane, cell), part - 1): (cell, lane, part)
-                  for cell, lane, part in self._cursors}  # fmt: skip
-        for place, end in cluster.ends(self._kafka, places).items():
-            spot = places[place]
-            found[spot[1]] += max(0, end - self._cursors[spot])
+    def lag(self) -> dict[Lane, float]:
+        """Seconds that the records of each lane have waited at most; none while Kafka is away."""
+        found: dict[Lane, float] = {}
+        for cell in self._cells:
+            parts = {(lane, part): at for (c, lane, part), at in self._cursors.items() if c == cell}
+            for lane, (_, seconds) in self._lag.measure(cell, parts).items():
+                found[lane] = max(found.get(lane, 0.0), round(seconds, 3))
         return found
 
     def _try(self) -> None:

@@ -149,13 +149,11 @@ def _follow(
         me.say(events=job.events, dead=job.dead, batch_seconds=round(job.seconds, 4))
         if beat % LAG_EVERY == 0:
             with suppress(Unavailable):
-                me.say(lag=_lag(core))
-                if beside is not None:
-                    me.say(kafka_waiting=beside.behind())
+                me.say(lag=_lag(core, beside))
         beat += 1
 
 
-def _lag(core: Core) -> dict[str, float]:
+def _lag(core: Core, beside: KafkaStage | None) -> dict[str, float]:
     """Seconds that the oldest waiting observation of each lane has waited, over all cells."""
     waiting: dict[str, float] = {}
 
@@ -164,6 +162,8 @@ def _lag(core: Core) -> dict[str, float]:
             waiting[each.lane] = max(waiting.get(each.lane, 0.0), round(each.seconds, 3))
 
     core.database.each_cell(look)
+    for lane, seconds in (beside.lag() if beside is not None else {}).items():
+        waiting[lane] = max(waiting.get(lane, 0.0), seconds)
     return waiting
 
 

@@ -9,7 +9,8 @@ COUNTED = 100_000  # beyond this "at least" is all that anybody needs
 
 LAG = """
 SELECT a.lane, count(l.at), coalesce(extract(epoch FROM now() - min(l.at)), 0)::float8,
-       extract(epoch FROM now() - max(a.observed))::float8
+       extract(epoch FROM now() -
+         (SELECT max(o.observed) FROM applied o WHERE o.lane = a.lane))::float8
   FROM applied a
   LEFT JOIN LATERAL (
     SELECT at FROM log WHERE lane = a.lane AND "offset" > a.position ORDER BY "offset" LIMIT %s

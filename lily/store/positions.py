@@ -29,6 +29,11 @@ def begun(conn: psycopg.Connection, lane: Lane, parts: int) -> dict[int, int]:
     return {part: at for each, part, at in conn.execute(PARTS).fetchall() if each == lane}
 
 
+def parts(conn: psycopg.Connection) -> dict[tuple[Lane, int], int]:
+    """The next offset to read of every part of the log that is in Kafka."""
+    return {(lane, part): at for lane, part, at in conn.execute(PARTS).fetchall()}
+
+
 def reserve(conn: psycopg.Connection, lane: Lane, count: int) -> list[int]:
     """So many places at the end of a lane's order, which PostgreSQL's own log shares."""
     return [place for (place,) in conn.execute(RESERVE[lane], [count]).fetchall()]

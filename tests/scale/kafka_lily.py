@@ -34,6 +34,7 @@ class Pipeline:
 
     def start(self, seconds: float = 150) -> None:
         line = [sys.executable, "-m", "lily.cli", "pipeline", "--home", str(self._settings.home)]
+        line += ["--parent", str(os.getpid())]
         environment = child_environment(
             self._settings, LILY_LOG=self._settings.log, LILY_SPARK="local[2]", LILY_LAKE="off"
         )
