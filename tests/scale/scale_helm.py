@@ -16,7 +16,10 @@ CHART = ROOT / "deploy" / "helm" / "lily"
 HELM = "helm.sh/helm/v3/cmd/helm@v3.19.0"
 MODES = ("pooled", "dedicated", "isolated")
 KUBERNETES = "1.31.0"
-EVERYTHING = "keda.enabled=true,monitoring.podMonitor=true,monitoring.rules=true"
+EVERYTHING = (
+    "keda.enabled=true,monitoring.podMonitor=true,monitoring.rules=true,"
+    "log=kafka://k:9092,kafka.mechanism=PLAIN,kafka.ca=true"
+)
 CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject"}  # not Kubernetes' own
 pytestmark = pytest.mark.timeout(600)
 

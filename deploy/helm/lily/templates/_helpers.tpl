@@ -32,6 +32,28 @@ lily/tenant: {{ . }}
   value: {{ .Values.lake | quote }}
 - name: LILY_LOG_LEVEL
   value: {{ .Values.logLevel }}
+{{- if ne .Values.log "postgres" }}
+- name: LILY_LOG
+  value: {{ .Values.log | quote }}
+- name: LILY_KAFKA_SECURITY
+  value: {{ .Values.kafka.security }}
+- name: LILY_KAFKA_PARTITIONS
+  value: {{ .Values.kafka.partitions | quote }}
+- name: LILY_KAFKA_REPLICATION
+  value: {{ .Values.kafka.replication | quote }}
+{{- with .Values.kafka.mechanism }}
+- name: LILY_KAFKA_MECHANISM
+  value: {{ . }}
+- name: LILY_KAFKA_USERNAME
+  value: {{ $.Values.kafka.username | quote }}
+- name: LILY_KAFKA_PASSWORD
+  valueFrom: { secretKeyRef: { name: {{ $.Values.secret.name }}, key: kafka-password } }
+{{- end }}
+{{- if .Values.kafka.ca }}
+- name: LILY_KAFKA_CA
+  value: /etc/lily/kafka-ca
+{{- end }}
+{{- end }}
 {{- with .Values.egressAllow }}
 - name: LILY_EGRESS_ALLOW
   value: {{ toJson . | quote }}
@@ -80,5 +102,9 @@ tolerations: {{ toYaml . | nindent 2 }}
   secret:
     secretName: {{ .Values.secret.name }}
     defaultMode: 0440
-    items: [{ key: secret.key, path: secret.key }]
+    items:
+      - { key: secret.key, path: secret.key }
+      {{- if and (ne .Values.log "postgres") .Values.kafka.ca }}
+      - { key: kafka-ca, path: kafka-ca }
+      {{- end }}
 {{- end }}
