@@ -23,6 +23,7 @@ from lily.events.chain import forge
 from lily.events.facts import Fact
 from lily.store import assets, bulk_rows, feed, scrapers
 from lily.store.bulk_rows import Rows, rows_of
+from lily.store.copying import by_key
 from lily.store.database import bind_many
 from lily.store.definitions import unknown_in
 from lily.store.ingest import (
@@ -246,7 +247,7 @@ class Loader:
     def _connection(self) -> psycopg.Connection:
         if self._conn is None or self._conn.closed:
             self._conn = self._connect()
-            self._conn.execute("SET enable_seqscan = off")
+            by_key(self._conn)
         return self._conn
 
 

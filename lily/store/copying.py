@@ -20,6 +20,15 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _encode = msgspec.json.encode
 
 
+def by_key(conn: psycopg.Connection, local: bool = False) -> None:
+    """From here on (`local`: in this transaction) what was copied finds its rows by their keys.
+
+    The planner knows nothing of temporary tables, and would rather read the whole estate.
+    """
+    for way in ("seqscan", "hashjoin", "mergejoin"):
+        conn.execute("SELECT set_config(%s, 'off', %s)", [f"enable_{way}", local])
+
+
 class Stage(NamedTuple):
     """A temporary table: how it is made, filled, put to use, and emptied."""
 

@@ -22,7 +22,7 @@ from lily.events.facts import Fact
 from lily.lineage.stirred import BY
 from lily.lineage.travel import SETS
 from lily.store import assets, feed
-from lily.store.copying import Stage, through
+from lily.store.copying import Stage, by_key, through
 from lily.store.ingest import write_links
 from lily.store.propagation_plan import Difference
 from lily.telemetry import PROPAGATED as PROPAGATED_ASSETS
@@ -258,6 +258,7 @@ def _write(
     places = {link.guid: link.position for link in links if link.guid is not None}
     told = {fact.guid: fact.cause for fact in facts if fact.guid is not None}
     if changed:
+        by_key(conn, local=True)
         through(conn, SHOWN, changed, lambda each: _shown(each, places, now))
     if folded:
         whole = [known.asset for known in folded if known.asset is not None]

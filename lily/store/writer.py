@@ -8,6 +8,7 @@ import psycopg
 
 from lily.clock import Clock
 from lily.errors import Unavailable
+from lily.store.copying import by_key
 from lily.store.database import HOME, Database
 from lily.store.ingest import Batch, DeadLetter, Incoming, Ingest
 from lily.telemetry import logger
@@ -85,7 +86,7 @@ class Writer:
             conn = psycopg.connect(
                 self._database.role_url(cell), autocommit=True, connect_timeout=5
             )
-            conn.execute("SET enable_seqscan = off")
+            by_key(conn)
             self._connections[cell] = conn
         return conn
 
