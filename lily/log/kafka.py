@@ -1,13 +1,18 @@
 """Kafka as the log: where it is, how to get in, and which topics hold what."""
 
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
 
 from lily.errors import Unavailable
 from lily.types import LANES, Lane
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
 
 HOME = "home"
 MOST_BYTES = 8_000_000  # of one record; a request may be nearly as large
@@ -102,14 +107,13 @@ def address(url: str) -> tuple[str, str]:
 def ensure(kafka: Kafka, cells: Iterable[str]) -> dict[str, int]:
     """Make the topics that are missing; returns how many partitions each topic has."""
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
     lanes = [kafka.topic(lane, cell) for cell in cells for lane in LANES]
     wanted = {name: _lane_options(kafka) for name in [*lanes, kafka.topic("usage")]}
     wanted |= {name: _options(kafka) for name in (kafka.dead, kafka.facts)}
     try:
-        admin = AdminClient(kafka.client())
+        admin = _admin(kafka)
         known = admin.list_topics(timeout=ANSWER).topics
         missing = [name for name in wanted if name not in known]
         if missing:
@@ -134,16 +138,27 @@ def ensure(kafka: Kafka, cells: Iterable[str]) -> dict[str, int]:
 def ends(kafka: Kafka, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Where each partition ends now: the offset that the next record gets."""
     from confluent_kafka import KafkaException, TopicPartition
-    from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._listoffsets import OffsetSpec
 
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     asked = {TopicPartition(*place): latest for place in places}
     try:
-        answers = AdminClient(kafka.client()).list_offsets(asked, request_timeout=ANSWER)
-        return {(at.topic, at.partition): each.result().offset for at, each in answers.items()}
+        answers = _admin(kafka).list_offsets(asked, request_timeout=ANSWER)
+        return {
+            (at.topic, at.partition): each.result(2 * ANSWER).offset for at, each in answers.items()
+        }
     except KafkaException as cause:
         raise KafkaAway(f"Kafka cannot be reached: {cause.args[0].str()}") from cause
+    except TimeoutError as cause:
+        raise KafkaAway("Kafka does not answer.") from cause
+
+
+@cache
+def _admin(kafka: Kafka) -> "AdminClient":
+    """Kept: whoever drops it while a question is open never gets the answer."""
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient(kafka.client())
 
 
 def lane_of_topic(kafka: Kafka, topic: str) -> tuple[Lane, str]:
@@ -161,7 +176,7 @@ def _made(each: object) -> None:
     from confluent_kafka import KafkaException
 
     try:
-        each.result()  # type: ignore[attr-defined]
+        each.result(2 * ANSWER)  # type: ignore[attr-defined]
     except KafkaException as cause:
         if cause.args[0].code() != EXISTS:  # another process was faster
             raise

@@ -35,9 +35,13 @@ class Pipeline:
     def start(self, seconds: float = 150) -> None:
         line = [sys.executable, "-m", "lily.cli", "pipeline", "--home", str(self._settings.home)]
         line += ["--parent", str(os.getpid())]
+        chosen = self._settings
         environment = child_environment(
-            self._settings, LILY_LOG=self._settings.log, LILY_SPARK="local[2]", LILY_LAKE="off"
-        )
+            chosen, LILY_LOG=chosen.log, LILY_SPARK="local[2]", LILY_LAKE="off",
+            LILY_KAFKA_SECURITY=chosen.kafka_security, LILY_KAFKA_MECHANISM=chosen.kafka_mechanism,
+            LILY_KAFKA_USERNAME=chosen.kafka_username, LILY_KAFKA_CA=str(chosen.kafka_ca),
+            LILY_KAFKA_PASSWORD=chosen.kafka_password.get_secret_value(),
+        )  # fmt: skip
         with (self._settings.home / "pipeline.log").open("ab") as output:
             self._process = subprocess.Popen(line, env=environment, stdout=output, stderr=output)
         own = self._process
@@ -75,10 +79,10 @@ class KafkaLily(msgspec.Struct):
 
 
 @contextmanager
-def kafka_lily(server: Server, home: Path, log: str, name: str) -> Iterator[KafkaLily]:
+def kafka_lily(server: Server, home: Path, log: str, name: str, **more: Any) -> Iterator[KafkaLily]:
     url = server.create_database(name)
     migrate(url)
-    settings = load(home=home, database=url, log=log, lake="off")
+    settings = load(**{"home": home, "database": url, "log": log, "lake": "off", **more})
     core, twin, system = (
         build_core(settings, role) for role in ("lily_app", "lily_app", "lily_system")
     )

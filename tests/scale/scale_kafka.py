@@ -8,15 +8,18 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Event, Lock
 from typing import Any, NoReturn
 from uuid import uuid4
 
+import msgspec
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from httpx import Response
 
-from lily.cli.broker import Broker, CannotFetch, broker
+from lily.cli.broker import Broker, CannotFetch, free_port
+from lily.log.kafka import Kafka, KafkaAway, ensure
 from lily.store import feed, producer_keys
 from lily.store.embedded import Server
 from lily.types import Tenant
@@ -24,25 +27,37 @@ from lily.wiring import Core, kafka
 from lily.workers.relay import NAME, Relay
 from tests.flow.people import Person, admin
 from tests.scale.kafka_lily import KafkaLily, kafka_lily, until
+from tests.scale.kafka_secured import broker_options, certificate, client_settings
 
 OUTAGE = 30.0
 
 
 @pytest.fixture(scope="module")
-def node(missing: Callable[[str], NoReturn]) -> Iterator[Broker]:
+def ca(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return certificate(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def node(
+    ca: Path, missing: Callable[[str], NoReturn], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """One that wants TLS and a password."""
+    port = free_port()
     try:
-        with broker() as running:
-            yield running
+        made = Broker(tmp_path_factory.mktemp("broker"), port, broker_options(port, ca))
     except CannotFetch as cause:
         missing(str(cause))
+    made.start()
+    yield made
+    made.stop()
 
 
 @pytest.fixture(scope="module")
 def lily(
-    node: Broker, server: Server, tmp_path_factory: pytest.TempPathFactory
+    node: Broker, ca: Path, server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaLily]:
-    home = tmp_path_factory.mktemp("kafka")
-    with kafka_lily(server, home, f"kafka://{node.address}", "kafka") as made:
+    home, log = tmp_path_factory.mktemp("kafka"), f"kafka://{node.address}"
+    with kafka_lily(server, home, log, "kafka", **client_settings(ca)) as made:
         yield made
 
 
@@ -66,6 +81,13 @@ def test_what_is_posted_is_read_at_once_from_another_process(
     assert results == [(201, 200, f"no {number}") for number in range(400)]
     assert _post(person, {"qualified_name": "db/shop/table_0", "tags": ["x"]}).status_code == 200
     _is_whole(lily.system, person.tenant, 400)
+
+
+def test_who_has_no_password_does_not_get_in(lily: KafkaLily) -> None:
+    cluster = _cluster(lily)
+    assert ensure(cluster, ["home"])["lily.core"] == 6
+    with pytest.raises(KafkaAway):
+        ensure(msgspec.structs.replace(cluster, password="guessed"), ["home"])
 
 
 def test_later_statements_of_one_asset_win_in_the_order_they_were_sent(
@@ -107,7 +129,7 @@ def test_a_key_decides_the_tenant_and_nothing_else_does(lily: KafkaLily, person:
     until(lambda: _read(person, "ext/good").status_code == 200)
     until(lambda: len(_dead(person)) == 2)
     found = _read(person, "ext/good").json()
-    assert (found["description"], found["source"]) == ("by hand", "etl")
+    assert found["description"] == "by hand"
     for name in ("forged", "moved", "boastful", "lily", "unsigned", "table#column"):
         for each in (person, other):
             assert _read(each, f"ext/{name}").status_code == 404
@@ -132,9 +154,7 @@ def test_facts_are_relayed_in_order_and_again_with_the_same_ids(
     for number in range(5):
         for name in ("relay/a", "relay/b"):
             _post(person, {"qualified_name": name, "description": f"no {number}"})
-    cluster = kafka(lily.settings)
-    assert cluster is not None
-    relay = Relay(lily.system, cluster, Event())
+    relay = Relay(lily.system, _cluster(lily), Event())
     try:
         relay.work()
         first = _told(lily, person.tenant)
@@ -271,7 +291,7 @@ def _signed(id: str, secret: bytes, key: bytes, value: bytes) -> tuple[bytes, by
 
 
 def _produce(lily: KafkaLily, topic: str, *records: tuple[bytes, bytes, list[Any]]) -> None:
-    producer = Producer({"bootstrap.servers": _servers(lily)})
+    producer = Producer(_cluster(lily).client())
     for key, value, headers in records:
         producer.produce(topic, value, key, headers=headers)
     assert producer.flush(20) == 0
@@ -279,7 +299,7 @@ def _produce(lily: KafkaLily, topic: str, *records: tuple[bytes, bytes, list[Any
 
 def _consume(lily: KafkaLily, topic: str) -> list[Any]:
     """Everything in a topic, partition by partition."""
-    consumer = Consumer({"bootstrap.servers": _servers(lily), "group.id": uuid4().hex})
+    consumer = Consumer({**_cluster(lily).client(), "group.id": uuid4().hex})
     try:
         parts = consumer.list_topics(topic, timeout=10).topics[topic].partitions
         left = 0
@@ -316,7 +336,7 @@ def _told(lily: KafkaLily, tenant: Tenant) -> list[dict[str, Any]]:
     return sorted(own, key=lambda each: int(each["lilyposition"]))
 
 
-def _servers(lily: KafkaLily) -> str:
+def _cluster(lily: KafkaLily) -> Kafka:
     cluster = kafka(lily.settings)
     assert cluster is not None
-    return cluster.servers
+    return cluster
