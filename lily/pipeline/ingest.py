@@ -28,6 +28,7 @@ from lily.wiring import Core
 
 # Behind a smaller batch the next would only be smaller still, and Spark takes as long to plan it.
 LARGE = 500
+PRESSED = 3.0  # seconds after a large batch
 
 
 class Piece(NamedTuple):
@@ -70,6 +71,7 @@ class Job:
         self._writer = Writer(core.database, self._ingest, core.clock, stop)
         self._hooks: dict[str, HookCache] = defaultdict(dict)
         self._behind = Behind("write")
+        self._large_at = float("-inf")
         self.batch = Lock()  # held while a batch is made ready; whoever takes it stops the next
         self.events = 0
         self.dead = 0
@@ -95,6 +97,13 @@ class Job:
             self._behind.submit(lambda: self._write_all(ready, began))
             if sum(len(each.raws) for each in ready) < LARGE:
                 self._behind.settle()
+            else:
+                self._large_at = began
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether large batches come one after the other."""
+        return monotonic() - self._large_at < PRESSED
 
     def apply_cell(self, cell: str, stretches: Stretches) -> bool:
         return self._write(self._ready(cell, stretches))

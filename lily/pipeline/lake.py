@@ -24,6 +24,7 @@ EVERY = "30 seconds"
 BUDGET = 20.0  # seconds a tick, half of them at rest: the ingest job lives in the same process
 UPKEEP_EVERY = 3600.0
 FIRST_UPKEEP = 600.0
+PATIENCE = 3  # ticks in a row that are left to work that is waited for
 BEAT = 0.5
 LIMIT = 3.0  # its commits are all or nothing, so it may be cut off
 
@@ -77,7 +78,8 @@ def with_jars(
 class LakeStage:
     """Archives all cells. A lake that fails is tried again with the next tick.
 
-    As a guest of the ingest application it leaves the work to one that runs for itself.
+    As a guest of the ingest application it leaves the work to one that runs for itself, and while
+    that application is `pressed` it waits a while.
     """
 
     def __init__(
@@ -86,13 +88,15 @@ class LakeStage:
         stop: Event,
         guest: bool = True,
         writers: Mapping[str, Writer] | None = None,
+        pressed: Callable[[], bool] = lambda: False,
     ) -> None:
         self._core = core
+        self._pressed = pressed
         self._writers = writers or {}
         self._stop = stop
         self._cells: dict[str, CellArchive] = {}
         self._upkeep_at = monotonic() + FIRST_UPKEEP
-        self._yielded = False
+        self._yielded = 0
         self._guest = guest
         self.busy = Lock()
 
@@ -108,19 +112,21 @@ class LakeStage:
                     self._safely(each.upkeep)
 
     def _yields(self) -> bool:
-        """Every other tick goes to files that are being loaded: they are waited for."""
+        """Ticks go to a stream or to files that are waited for, but never many in a row."""
         if not self._guest:
             return False
         try:
             if alive(self._core.database, "lake"):
                 return True
-            loading = any(
-                each.detail.get("state") == "active" for each in alive(self._core.database, "bulk")
-            )
+            patience = PATIENCE if self._pressed() else 1 if self._loading() else 0
         except Unavailable:
             return True
-        self._yielded = loading and not self._yielded
-        return self._yielded
+        self._yielded = self._yielded + 1 if self._yielded < patience else 0
+        return self._yielded > 0
+
+    def _loading(self) -> bool:
+        found = alive(self._core.database, "bulk")
+        return any(each.detail.get("state") == "active" for each in found)
 
     def finish(self, seconds: float) -> None:
         """Let a commit under way end, and begin no other."""

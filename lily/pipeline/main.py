@@ -69,7 +69,7 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
         core.settings.spark, core.settings.spark_memory, scratch, "lily-ingest", more=more
     )
     job = Job(core, stop)
-    stage = lake.LakeStage(core, stop)
+    stage = lake.LakeStage(core, stop, pressed=lambda: job.is_pressed)
     queries: list[StreamingQuery] = []
     propagation = Attached(core, stop, queries)
     try:
