@@ -13,7 +13,9 @@ from lily.errors import FieldError, Invalid, PluginError, Reject
 from lily.notify import egress
 from lily.sdk import Reaches
 
-Kind = Literal["hook", "source", "target", "filter", "webhook", "enforcer", "gateway", "engine"]
+Kind = Literal[
+    "hook", "source", "target", "filter", "webhook", "enforcer", "gateway", "engine", "enrichment"
+]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MASK = "********"
 

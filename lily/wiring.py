@@ -5,6 +5,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from lily.identity import passwords
 from lily.identity.actor import Actor
 from lily.identity.jwks import KeySets
 from lily.identity.verifier import Verifier
+from lily.lineage.enrich import Enrichments
 from lily.log.appender import Appender
 from lily.log.applied import Applied
 from lily.log.kafka import Kafka, address
@@ -128,6 +130,11 @@ def jars(settings: Settings) -> list[Path]:
     """What `make jars` has fetched: where the settings say, beside the code, or in the image."""
     places = [settings.jars] if settings.jars else [Path(__file__).parents[1] / "jars", IMAGE_JARS]
     return next((found for place in places if (found := sorted(place.glob("*.jar")))), [])
+
+
+def enrichments() -> Enrichments:
+    """The plug-ins of rules, as they are installed here."""
+    return Enrichments(partial(plugins.build, "enrichment"))
 
 
 def lake(core: Core, cell: str) -> "CellLake":

@@ -104,6 +104,7 @@ USE = {
     "enforcer": "brings an engine to what tags and policies want, and says whether it holds",
     "gateway": "reads for somebody else: SQL that was rewritten, within limits of time and rows",
     "engine": "asks Lily before it answers: what its names mean",
+    "enrichment": "makes of an asset what a rule carries along lineage",
 }
 
 

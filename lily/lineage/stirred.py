@@ -1,6 +1,6 @@
 """What a fact stirs in the graph: which assets have to look upstream again, and for what. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -56,13 +56,16 @@ class Stirred(msgspec.Struct):
         return not (self.nodes or self.lives or self.edges or self.whole)
 
 
-def stirred(facts: Sequence[Told]) -> Stirred:
-    """All facts of a batch together: twice the same asset is one look."""
+def stirred(facts: Sequence[Told], computed: Collection[str] = ()) -> Stirred:
+    """All facts of a batch together: twice the same asset is one look.
+
+    Of `computed` fields the value may depend on everything that is said of an asset.
+    """
     found = Stirred()
     for fact in facts:
         if is_echo(fact):
             continue
-        names = _take(found, fact)
+        names = _take(found, fact, computed)
         if names is None or found.names is None:
             found.names = None
         else:
@@ -78,16 +81,19 @@ def is_echo(fact: Told) -> bool:
     return "propagated" in told and fact.kind in ("TagsChanged", "AssetChanged")
 
 
-def _take(found: Stirred, fact: Told) -> set[str] | None:
+def _take(found: Stirred, fact: Told, computed: Collection[str]) -> set[str] | None:
     before, after = fact.before or {}, fact.after or {}
     if fact.kind == "TagsChanged" and fact.guid:
         found.nodes[fact.guid] = fact
-        return _differ(_own(before), _own(after)) or None
+        names = _differ(_own(before), _own(after))
+        return names.union(computed) if names else None
     if fact.kind == "AssetChanged" and fact.guid:
-        names = _fields(before, after)
-        if names is None or names:
+        fields = _fields(before, after)
+        if fields is not None:
+            fields |= set(computed)
+        if fields is None or fields:
             found.nodes[fact.guid] = fact
-        return names
+        return fields
     if fact.kind in _LIFE and fact.guid:
         found.lives[fact.guid] = fact
         return None

@@ -1,7 +1,7 @@
 """What travels along lineage: carriers, made of tag definitions and rules. Pure."""
 
 from collections.abc import Collection, Sequence
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -39,6 +39,8 @@ class Carrier(msgspec.Struct, frozen=True):
     roots: Filter = Filter()
     receivers: Filter = Filter()
     always: bool = False
+    plugin: str = ""  # makes the value of the root; without one it is the root's own
+    options: dict[str, Any] = {}
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -61,6 +63,8 @@ class Rule(msgspec.Struct, frozen=True):
     roots: Filter
     receivers: Filter
     on_conflict: OnConflict
+    plugin: str = ""
+    options: dict[str, Any] = {}
 
 
 def carriers(
@@ -78,6 +82,7 @@ def carriers(
             Carrier(
                 rule.field, name, rule.id, rule.kinds, _deepest(rule.max_depth), rule.direction,
                 rule.roots, rule.receivers, rule.on_conflict == "always",
+                rule.plugin, rule.options,
             )
             for name in names or [None]
         ]  # fmt: skip

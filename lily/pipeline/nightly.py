@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
+from lily import wiring
 from lily.errors import LilyError
 from lily.events.facts import Fact
 from lily.lineage.stirred import BY
@@ -90,7 +91,7 @@ def compared(core: Core, tenant: Tenant) -> list[Difference]:
 def repaired(core: Core, tenant: Tenant, stop: Event) -> int:
     """Apply what differs, planned on Spark; how many assets show something new."""
     spark, settings = _spark(core)
-    propagator = Propagator(core.database, core.clock, stop)
+    propagator = Propagator(core.database, core.clock, stop, enrichments=wiring.enrichments())
     tasks = Tasks(
         propagator, recompute=lambda which: recompute(spark, core, settings, which), wide=-1
     )

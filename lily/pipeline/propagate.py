@@ -103,7 +103,9 @@ class PropagateStage:
         self._core = core
         self._stop = stop
         self._tenants: dict[int, Tenant] = {}
-        self._propagator = Propagator(core.database, core.clock, stop)
+        self._propagator = Propagator(
+            core.database, core.clock, stop, enrichments=wiring.enrichments()
+        )
         self._tasks = Tasks(self._propagator, recompute=self._recompute, calm=CALM)
         self._loop = TaskLoop(self._propagator, self._tasks)
         self._spark: SparkSession | None = None

@@ -22,7 +22,7 @@ from lily.lineage.labels import CARRIES_NOT
 from lily.lineage.travel import DEEPEST, Carrier
 from lily.store import propagation_parts, propagation_rules
 from lily.store.database import direct
-from lily.store.propagation import context_of
+from lily.store.propagation import Owned, context_of
 from lily.store.propagation_parts import SLICES, Moment, join_moment, open_moment
 from lily.store.propagation_plan import Difference, Plan
 from lily.types import Tenant
@@ -217,7 +217,8 @@ def _rows_of(core: Core, conn: Any, asked: Errand, part: int) -> Iterator[list[t
         yield from propagation_parts.allowed(conn, number, part, asked.carriers)
     else:
         context = context_of(core.database, conn, tenant, core.clock)
-        yield from propagation_parts.seeds(conn, tenant, part, asked.carriers, context)
+        own = Owned(conn, tenant, context, wiring.enrichments())
+        yield from propagation_parts.seeds(conn, number, part, asked.carriers, own)
 
 
 _TEXT, _INT = pa.string(), pa.int32()

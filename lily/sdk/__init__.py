@@ -62,6 +62,17 @@ class Source(Protocol):
         """
 
 
+class Enrichment(Protocol):
+    """What a rule carries along lineage instead of the root's own value."""
+
+    def __call__(self, root: AssetSeen) -> Any:
+        """The value that everything behind this asset gets; None where it has nothing to give.
+
+        Text for an owner or a description, any JSON for a key of metadata. The same for the same
+        asset: it is asked again whenever that changes, and its answer is compared.
+        """
+
+
 @runtime_checkable
 class Narrows(Protocol):
     """A source that can read a part of what it would read."""
@@ -111,6 +122,7 @@ __all__ = [
     "Cursor",
     "EdgeGone",
     "EdgeSeen",
+    "Enrichment",
     "Filter",
     "Gone",
     "Greets",

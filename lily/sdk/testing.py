@@ -11,6 +11,7 @@ from lily.sdk import (
     Cursor,
     EdgeGone,
     EdgeSeen,
+    Enrichment,
     Hook,
     Observation,
     PersonLeft,
@@ -23,7 +24,14 @@ from lily.sdk import (
 from lily.sdk.testing_targets import FilterContract, TargetContract
 from lily.sdk.webhooks import ARRIVED_AT
 
-__all__ = ["FilterContract", "HookContract", "SourceContract", "TargetContract", "WebhookContract"]
+__all__ = [
+    "EnrichmentContract",
+    "FilterContract",
+    "HookContract",
+    "SourceContract",
+    "TargetContract",
+    "WebhookContract",
+]
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 READINGS = (AssetSeen, AssetGone, EdgeSeen, EdgeGone, Cursor)
@@ -119,6 +127,36 @@ class SourceContract:
             assert isinstance(cursor, Cursor)
             rest = _stated(self.make().read(cursor))
             assert {**_stated(items[:place]), **rest} == whole, f"{cursor} loses something"
+
+
+class EnrichmentContract:
+    """What Lily expects of every enrichment.
+
+    class TestMine(EnrichmentContract):
+        def make(self) -> Enrichment:
+            return Mine(Mine.Options(...))
+    """
+
+    def make(self) -> Enrichment:
+        raise NotImplementedError("say how your enrichment is made")
+
+    def examples(self) -> list[AssetSeen]:
+        """Add assets that yours makes something of."""
+        return []
+
+    def test_the_same_asset_gives_the_same_plain_value(self) -> None:
+        bare = AssetSeen(qualified_name="a", tags=[], business_terms=[], metadata={})
+        for root in [bare, *self.examples()]:
+            first = self.make()(copy.deepcopy(root))
+            again = self.make()(copy.deepcopy(root))
+            assert first == again, "the same value each time, or it is news"
+            assert msgspec.json.decode(msgspec.json.encode(first)) == first, "it is no plain JSON"
+
+    def test_it_leaves_its_input_alone(self) -> None:
+        for root in self.examples():
+            kept = copy.deepcopy(root)
+            self.make()(root)
+            assert root == kept, "an enrichment looks; it changes nothing"
 
 
 class WebhookContract:

@@ -20,12 +20,15 @@ from lily.assets.names import as_guid, guid_of
 from lily.clock import Clock
 from lily.errors import Fenced, Unavailable
 from lily.events.facts import Fact
+from lily.events.observations import AssetSeen
+from lily.lineage import enrich
+from lily.lineage.enrich import Enrichments
 from lily.lineage.stirred import BY, Stirred, Told, stirred
 from lily.lineage.travel import Carrier
 from lily.store import assets, definitions, priority, propagation_blocks, propagation_rules
 from lily.store.database import HOME, Database, bind_many
 from lily.store.propagation_apply import Cause, apply
-from lily.store.propagation_plan import Difference, OwnValues, Plan, Scope, TooLarge, plan
+from lily.store.propagation_plan import Difference, Plan, Scope, TooLarge, plan
 from lily.tags.effective import effective, own
 from lily.telemetry import PROPAGATION_LIMITED, PROPAGATION_SECONDS, logger
 from lily.types import Tenant
@@ -88,11 +91,16 @@ class Stretch(msgspec.Struct, frozen=True):
 class Propagator:
     """Applies stretches of facts to the cells, and tells whoever works on tasks what moved."""
 
-    def __init__(self, database: Database, clock: Clock, stop: Event, small: int = SMALL) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, stop: Event, small: int = SMALL,
+        enrichments: Enrichments = enrich.NONE,
+    ) -> None:  # fmt: skip
         self.database = database
         self.clock = clock
         self.stop = stop
         self.small = small
+        self._enrichments = enrichments
+        self._told_problems: set[tuple[UUID, str]] = set()
         self.changed = 0
         self.positions: dict[int, int] = {}  # that this process has set
         self._connections: dict[str, psycopg.Connection] = {}
@@ -122,7 +130,8 @@ class Propagator:
             bind_many(conn, [tenant.number])
             if not _advance(conn, stretch):
                 return False
-            found = stirred(stretch.facts)
+            computed = propagation_rules.computed(conn, tenant.number) if stretch.facts else ()
+            found = stirred(stretch.facts, computed)
             if not found.is_calm:
                 self._settle(conn, stretch, found)
             self.positions[tenant.number] = stretch.end
@@ -144,12 +153,26 @@ class Propagator:
             self._tell(tenant, None)
         else:
             self._tell(tenant, made.guids)
-        facts = [*looked.facts, *limited(made, newest.cause, now)]
+        facts = [*looked.facts, *limited(made, newest.cause, now), *self._failed(newest.cause)]
         if made.differences or facts:
             causes = _causes(found, newest)
             self.changed += apply(
                 conn, tenant.number, made.differences, causes, context, lambda: facts
             )
+
+    def _failed(self, cause: str) -> list[Fact]:
+        """A plug-in of a rule that cannot do its work is told, once by each process."""
+        fresh = set(self._enrichments.problems().items()) - self._told_problems
+        self._told_problems |= fresh
+        for _ in fresh:
+            PROPAGATION_LIMITED.labels("enrichment").inc()
+        return [
+            Fact(
+                kind="PropagationLimited", at=self.clock.now(), by=BY, cause=cause,
+                after={"limit": "enrichment", "rule": rule, "reason": reason},
+            )
+            for rule, reason in sorted(fresh)
+        ]  # fmt: skip
 
     def _tell(self, tenant: Tenant, guids: frozenset[UUID] | None) -> None:
         for watcher in self._watchers:
@@ -164,8 +187,8 @@ class Propagator:
         """What should be, against what is stored. `conn` is in a transaction of this tenant."""
         if carriers is None:
             carriers = propagation_rules.carriers(conn, tenant.number)
-        values = own_values(conn, tenant, context)
-        return plan(conn, tenant.number, scope, carriers, values, most)
+        own = Owned(conn, tenant, context, self._enrichments)
+        return plan(conn, tenant.number, scope, carriers, own, most)
 
     def context(self, conn: psycopg.Connection, tenant: Tenant) -> Context:
         return context_of(self.database, conn, tenant, self.clock)
@@ -246,19 +269,58 @@ def limited(made: Plan, cause: str, now: Any) -> list[Fact]:
     return [Fact(kind="PropagationLimited", at=now, by=BY, cause=cause, after=after)]
 
 
-def own_values(conn: psycopg.Connection, tenant: Tenant, context: Context) -> OwnValues:
-    """What sources and persons say of fields, whatever lineage has brought there."""
+class Owned:
+    """What sources and persons say of assets, whatever lineage has brought there."""
 
-    def read(
-        wanted: Sequence[tuple[UUID, Any, str]], fields: Collection[str]
+    def __init__(
+        self, conn: psycopg.Connection, tenant: Tenant, context: Context,
+        enrichments: Enrichments = enrich.NONE,
+    ) -> None:  # fmt: skip
+        self._conn = conn
+        self._number = tenant.number
+        self._context = context
+        self._enrichments = enrichments
+
+    def values(
+        self, wanted: Sequence[tuple[UUID, Any, str]], fields: Collection[str]
     ) -> Mapping[UUID, Mapping[str, str]]:
-        found: dict[UUID, dict[str, str]] = {}
-        keys = {(tenant.number, guid): (lane, name) for guid, lane, name in wanted}
-        for (_, guid), known in assets.peek(conn, keys).items():
-            found[guid] = _own(known, fields, context) if known.asset else {}
+        return {
+            guid: _own(known, fields, self._context) if known.asset else {}
+            for guid, known in self._known(wanted)
+        }
+
+    def computed(
+        self, wanted: Sequence[tuple[UUID, Any, str]], carriers: Sequence[Carrier]
+    ) -> Mapping[UUID, Sequence[str | None]]:
+        found: dict[UUID, list[str | None]] = {}
+        for guid, known in self._known(wanted):
+            root = _described(known, self._context) if known.asset else None
+            found[guid] = [
+                self._enrichments.value(each, root) if each.plugin and root else None
+                for each in carriers
+            ]
         return found
 
-    return read
+    def _known(self, wanted: Sequence[tuple[UUID, Any, str]]) -> list[tuple[UUID, Known]]:
+        keys = {(self._number, guid): (lane, name) for guid, lane, name in wanted}
+        return [(guid, known) for (_, guid), known in assets.peek(self._conn, keys).items()]
+
+
+def _described(known: Known, context: Context) -> AssetSeen:
+    """The asset as a plug-in sees it."""
+    view = view_of(msgspec.structs.replace(known, propagated=[]), context)
+    return AssetSeen(
+        qualified_name=known.qualified_name,
+        asset_name=view.asset_name,
+        asset_type=view.asset_type,
+        asset_owner=view.asset_owner,
+        description=view.description,
+        data_source=view.data_source,
+        external_id=view.external_id,
+        tags=list(view.tags if view.own_tags is None else view.own_tags),
+        business_terms=list(view.business_terms),
+        metadata=dict(view.metadata),
+    )
 
 
 def _own(known: Known, fields: Collection[str], context: Context) -> dict[str, str]:

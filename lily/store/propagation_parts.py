@@ -7,12 +7,9 @@ from uuid import UUID
 import msgspec
 import psycopg
 
-from lily.assets.change import Context
 from lily.lineage.travel import SETS, Carrier, Filter
 from lily.store.database import bind_many
-from lily.store.propagation import own_values
-from lily.store.propagation_plan import COLUMNS
-from lily.types import Tenant
+from lily.store.propagation_plan import COLUMNS, Own
 
 SLICES = 16
 BATCH = 20_000
@@ -86,16 +83,18 @@ def stored(conn: psycopg.Connection, tenant: int, part: int) -> Iterator[list[Ro
 
 
 def seeds(
-    conn: psycopg.Connection, tenant: Tenant, part: int, carriers: Sequence[Carrier],
-    context: Context,
-) -> Iterator[list[Row]]:  # fmt: skip
+    conn: psycopg.Connection, tenant: int, part: int, carriers: Sequence[Carrier], own: Own
+) -> Iterator[list[Row]]:
     """What assets have of their own: number of the carrier, name, slot, guid, value."""
-    derived = sorted({c.field for c in carriers}.difference(SETS))
-    values = {**_bounds(tenant.number, part), "all": bool(derived)}
+    derived = sorted({c.field for c in carriers if not c.plugin}.difference(SETS))
+    computes = any(each.plugin for each in carriers)
+    values = {**_bounds(tenant, part), "all": bool(derived) or computes}
     for rows in _read(conn, ASSETS, values):
-        found = _labels(conn, tenant.number, rows, carriers)
+        found = _labels(conn, tenant, rows, carriers)
         if derived:
-            found += _values(conn, tenant, rows, carriers, derived, context)
+            found += _values(rows, carriers, derived, own)
+        if computes:
+            found += _computed(rows, carriers, own)
         yield found
 
 
@@ -128,17 +127,28 @@ def _labels(
     return found
 
 
+def _computed(rows: Sequence[Row], carriers: Sequence[Carrier], own: Own) -> list[Row]:
+    """What plug-ins make of the assets that their rules start from."""
+    roots = [row for row in rows if any(c.plugin and _fits(c.roots, row) for c in carriers)]
+    made = own.computed([(row[0], row[1], row[2]) for row in roots], carriers) if roots else {}
+    return [
+        (n, "", "", str(row[0]), value)
+        for row in roots
+        for n, (each, value) in enumerate(zip(carriers, made[row[0]], strict=True))
+        if value and _fits(each.roots, row)
+    ]
+
+
 def _values(
-    conn: psycopg.Connection, tenant: Tenant, rows: Sequence[Row], carriers: Sequence[Carrier],
-    fields: Sequence[str], context: Context,
-) -> list[Row]:  # fmt: skip
+    rows: Sequence[Row], carriers: Sequence[Carrier], fields: Sequence[str], own: Own
+) -> list[Row]:
     brought = [(row[0], row[1], row[2]) for row in rows if row[5] & 8]
-    own = own_values(conn, tenant, context)(brought, fields) if brought else {}
+    said = own.values(brought, fields) if brought else {}
     found: list[Row] = []
     for row in rows:
-        mine = own[row[0]] if row[5] & 8 else _plain(row, fields)
+        mine = said[row[0]] if row[5] & 8 else _plain(row, fields)
         for n, each in enumerate(carriers):
-            if (value := mine.get(each.field)) and each.field not in SETS:
+            if (value := mine.get(each.field)) and each.field not in SETS and not each.plugin:
                 edited = each.always and each.field in (row[11] or {})
                 if _fits(each.roots, row) or edited:
                     found.append((n, "", "", str(row[0]), value))

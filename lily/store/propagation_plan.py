@@ -6,8 +6,8 @@ then breadth-first, one statement a level. Nearest root first; of two, the small
 edge.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, Protocol
 from uuid import UUID
 
 import msgspec
@@ -38,6 +38,7 @@ TABLES = (
 CARRY = Stage(
     "CREATE TEMP TABLE IF NOT EXISTS carry (n int PRIMARY KEY, field text NOT NULL, name text,"
     " rule uuid, kinds text[], max_depth int NOT NULL, always boolean NOT NULL,"
+    " computed boolean NOT NULL,"
     " root_types text[], root_sources text[], root_under text,"
     " to_types text[], to_sources text[], to_under text) ON COMMIT DELETE ROWS",
     "COPY carry FROM STDIN",
@@ -118,7 +119,7 @@ VALUES = """
 INSERT INTO reach
 SELECT c.n, '', '', a.guid, {text}, a.guid, 0, NULL
   FROM {nodes}
-  JOIN carry c ON c.field = %(field)s
+  JOIN carry c ON c.field = %(field)s AND NOT c.computed
    AND (({from_}) OR c.always AND a.edited ? c.field)
  WHERE (a.layers & 8) = 0 AND {text} NOT IN ('', '""', 'null')
     ON CONFLICT DO NOTHING
@@ -127,9 +128,16 @@ SELECT c.n, '', '', a.guid, {text}, a.guid, 0, NULL
 BROUGHT = """
 SELECT a.guid, a.lane, a.qualified_name, array_agg(c.n)
   FROM {nodes}
-  JOIN carry c ON c.field NOT IN ('tag', 'term')
+  JOIN carry c ON c.field NOT IN ('tag', 'term') AND NOT c.computed
    AND (({from_}) OR c.always AND a.edited ? c.field)
  WHERE (a.layers & 8) > 0
+ GROUP BY a.guid, a.lane, a.qualified_name
+"""
+# Where plug-ins are asked.
+COMPUTED = """
+SELECT a.guid, a.lane, a.qualified_name, array_agg(c.n)
+  FROM {nodes}
+  JOIN carry c ON c.computed AND {from_}
  GROUP BY a.guid, a.lane, a.qualified_name
 """
 SEED = Stage(
@@ -259,10 +267,18 @@ class TooLarge(Exception):
     """The region has more assets than one transaction should change."""
 
 
-# The values that the asset's own row, or its sources and persons, give to fields.
-OwnValues = Callable[
-    [Sequence[tuple[UUID, Any, str]], Collection[str]], Mapping[UUID, Mapping[str, str]]
-]
+class Own(Protocol):
+    """What assets, by guid, lane and name, have of their own: whatever lineage brought there."""
+
+    def values(
+        self, wanted: Sequence[tuple[UUID, Any, str]], fields: Collection[str]
+    ) -> Mapping[UUID, Mapping[str, str]]:
+        """What sources and persons say of fields."""
+
+    def computed(
+        self, wanted: Sequence[tuple[UUID, Any, str]], carriers: Sequence[Carrier]
+    ) -> Mapping[UUID, Sequence[str | None]]:
+        """What plug-ins make of all that, for each carrier."""
 
 
 def plan(
@@ -270,7 +286,7 @@ def plan(
     tenant: int,
     scope: Scope,
     found: Sequence[Carrier],
-    own_values: OwnValues,
+    own: Own,
     most: int | None = None,
 ) -> Plan:
     """Compare what should be with what is, in this transaction. Raises TooLarge beyond `most`."""
@@ -286,7 +302,7 @@ def plan(
         if direction == "upstream":
             for statement in EMPTY:
                 conn.execute(statement)
-        made = _Way(conn, tenant, scope, direction, carriers, others).plan(own_values, most)
+        made = _Way(conn, tenant, scope, direction, carriers, others).plan(own, most)
         whole.differences += made.differences
         whole.size += made.size
         whole.cut += made.cut
@@ -321,7 +337,7 @@ class _Way:
             "own": direction == "downstream",
         }
 
-    def plan(self, own_values: OwnValues, most: int | None) -> Plan:
+    def plan(self, own: Own, most: int | None) -> Plan:
         size = self._run(WHOLE if self._scope.whole else REGION, most=most and most + 1)
         if most is not None and size > most:
             raise TooLarge
@@ -330,7 +346,7 @@ class _Way:
         through(self._conn, CARRY, list(enumerate(self._carriers)), _row)
         if self._carriers and self._run(HOPS) > MANY:
             self._conn.execute("ANALYZE hop")
-        self._seed(own_values)
+        self._seed(own)
         self._walk()
         cut = self._ask(CUT, deepest=DEEPEST)[0][0]
         rows = self._ask(DIFFERENCE)
@@ -339,8 +355,8 @@ class _Way:
             guids = frozenset(guid for (guid,) in self._ask("SELECT guid FROM region"))
         return Plan([Difference(*row) for row in rows], size, cut, guids)
 
-    def _seed(self, own_values: OwnValues) -> None:
-        fields = {each.field for each in self._carriers}
+    def _seed(self, own: Own) -> None:
+        fields = {each.field for each in self._carriers if not each.plugin}
         if "tag" in fields:
             self._run(OWN, field="tag", own="coalesce(a.own_tags, a.tags)")
         if "term" in fields:
@@ -350,20 +366,37 @@ class _Way:
             text = f"a.{field}" if field in COLUMNS else "(a.metadata -> %(key)s)::text"
             self._run(VALUES, field=field, text=text, key=field.removeprefix("metadata."))
         if derived:
-            self._seed_brought(derived, own_values)
+            self._seed_brought(derived, own)
+        if any(each.plugin for each in self._carriers):
+            self._seed_computed(own)
         self._run(NEIGHBOURS)
 
-    def _seed_brought(self, fields: Collection[str], own_values: OwnValues) -> None:
+    def _seed_computed(self, own: Own) -> None:
+        """What plug-ins make of the assets that their rules start from."""
+        rows = self._ask(COMPUTED)
+        seeds = []
+        for start in range(0, len(rows), MANY):
+            chunk = rows[start : start + MANY]
+            made = own.computed([row[:3] for row in chunk], self._carriers)
+            seeds += [
+                (n, guid, value)
+                for guid, _, _, numbers in chunk
+                for n in numbers
+                if (value := made[guid][n])
+            ]
+        through(self._conn, SEED, seeds, lambda seed: seed)
+
+    def _seed_brought(self, fields: Collection[str], own: Own) -> None:
         """Of what lineage has brought something to, only sources and persons say what is own."""
         rows = self._ask(BROUGHT)
         if not rows:
             return
-        own = own_values([(guid, lane, name) for guid, lane, name, _ in rows], fields)
+        said = own.values([(guid, lane, name) for guid, lane, name, _ in rows], fields)
         seeds = [
             (n, guid, value)
             for guid, _, _, numbers in rows
             for n in numbers
-            if (value := own[guid].get(self._carriers[n].field))
+            if (value := said[guid].get(self._carriers[n].field))
         ]
         through(self._conn, SEED, seeds, lambda seed: seed)
 
@@ -393,7 +426,7 @@ def _row(numbered: tuple[int, Carrier]) -> Sequence[Any]:
     n, each = numbered
     return (
         n, each.field, each.name, each.rule, each.kinds, each.max_depth, each.always,
-        *_parts(each.roots), *_parts(each.receivers),
+        bool(each.plugin), *_parts(each.roots), *_parts(each.receivers),
     )  # fmt: skip
 
 

@@ -7,10 +7,11 @@ import msgspec
 from lily.clock import Clock
 from lily.errors import Conflict
 from lily.lineage import travel
+from lily.lineage.enrich import Enrichments
 from lily.lineage.travel import SETS
 from lily.store import propagation_rules
 from lily.store.database import Database
-from lily.store.propagation import context_of, own_values
+from lily.store.propagation import Owned, context_of
 from lily.store.propagation_plan import Scope, TooLarge, plan
 from lily.store.propagation_rules import Rule
 from lily.types import Tenant
@@ -36,7 +37,14 @@ class Preview(msgspec.Struct, frozen=True):
     items: list[Item]
 
 
-def preview(database: Database, clock: Clock, tenant: Tenant, rule: Rule, limit: int) -> Preview:
+def preview(
+    database: Database,
+    clock: Clock,
+    tenant: Tenant,
+    rule: Rule,
+    limit: int,
+    enrichments: Enrichments,
+) -> Preview:
     """The difference to what is stored, if the rule were as given."""
     names = frozenset(rule.names) if rule.field in SETS else frozenset({rule.field})
     with database.unit(tenant) as unit:
@@ -47,7 +55,8 @@ def preview(database: Database, clock: Clock, tenant: Tenant, rule: Rule, limit:
         context = context_of(database, conn, tenant, clock)
         scope = Scope(whole=True, names=names or None)
         try:
-            made = plan(conn, number, scope, found, own_values(conn, tenant, context), MOST)
+            own = Owned(conn, tenant, context, enrichments)
+            made = plan(conn, number, scope, found, own, MOST)
         except TooLarge:
             raise Conflict(
                 f"More than {MOST} assets would be looked at; `lily propagate check` has no limit."

@@ -20,14 +20,17 @@ from lily.store.database import Unit
 MOST = 100
 COLUMNS = (
     "id, name, field, names, edge_kinds, direction, max_depth, roots, receivers, on_conflict,"
-    " enabled, version, created_at, created_by, updated_at"
+    " enabled, version, created_at, created_by, updated_at, plugin, options"
 )
 TRAVELLING = "SELECT name, edge_kinds, max_depth FROM {} WHERE tenant = %s AND propagates"
 ENABLED = f"SELECT {COLUMNS} FROM propagation_rule WHERE tenant = %s AND enabled ORDER BY id"
-INSERT = f"INSERT INTO propagation_rule (tenant, {COLUMNS}) VALUES (%s{', %s' * 15})"
+INSERT = f"INSERT INTO propagation_rule (tenant, {COLUMNS}) VALUES (%s{', %s' * 17})"
 UPDATE = (
-    f"UPDATE propagation_rule SET ({COLUMNS}) = ROW({'%s, ' * 14}%s) WHERE tenant = %s AND id = %s"
+    f"UPDATE propagation_rule SET ({COLUMNS}) = ROW({'%s, ' * 16}%s) WHERE tenant = %s AND id = %s"
 )
+COMPUTED = """
+SELECT DISTINCT field FROM propagation_rule WHERE tenant = %s AND enabled AND plugin <> ''
+"""
 PAGE = f"""
 SELECT {COLUMNS} FROM propagation_rule
  WHERE tenant = %(tenant)s AND (%(after)s::text IS NULL OR name > %(after)s)
@@ -53,12 +56,14 @@ class Rule(msgspec.Struct, frozen=True):
     created_at: datetime
     created_by: str
     updated_at: datetime
+    plugin: str = ""
+    options: dict[str, Any] = {}
 
     @property
     def decides(self) -> travel.Rule:
         return travel.Rule(
             self.id, self.field, self.names, self.edge_kinds, self.direction, self.max_depth,
-            self.roots, self.receivers, self.on_conflict,
+            self.roots, self.receivers, self.on_conflict, self.plugin, self.options,
         )  # fmt: skip
 
 
@@ -69,6 +74,11 @@ def carriers(conn: psycopg.Connection, tenant: int) -> list[Carrier]:
         [Definition(*row) for row in conn.execute(TRAVELLING.format("term_definition"), [tenant])],
         [_rule(row).decides for row in conn.execute(ENABLED, [tenant])],
     )
+
+
+def computed(conn: psycopg.Connection, tenant: int) -> list[str]:
+    """The fields whose values plug-ins make."""
+    return [field for (field,) in conn.execute(COMPUTED, [tenant], prepare=True)]
 
 
 def create(unit: Unit, rule: Rule, actor: Actor) -> None:
@@ -127,7 +137,7 @@ def delete(unit: Unit, rule: Rule, actor: Actor, now: datetime) -> None:
 
 def _values(rule: Rule) -> Sequence[Any]:
     row = list(msgspec.structs.astuple(rule))
-    for place in (7, 8):
+    for place in (7, 8, 16):
         row[place] = Jsonb(row[place])
     return row
 
@@ -156,4 +166,6 @@ def _told(rule: Rule | None) -> dict[str, Any] | None:
     shown: dict[str, Any] = msgspec.to_builtins(rule)
     for name in ("version", "created_at", "created_by", "updated_at"):
         del shown[name]
+    if not rule.plugin:
+        del shown["plugin"], shown["options"]
     return shown

@@ -5,6 +5,7 @@ from threading import Event
 from typing import Any
 from uuid import UUID
 
+from lily import wiring
 from lily.assets.edits import Who
 from lily.assets.names import guid_of
 from lily.events.facts import Fact
@@ -38,7 +39,9 @@ class Graph:
     def __init__(self, core: Core, system: Core, tenant: Tenant, small: int = 5_000) -> None:
         self.core, self.system, self.tenant = core, system, tenant
         self.edits = Edits(core.database, core.clock, effective)
-        self.propagator = Propagator(system.database, system.clock, Event(), small)
+        self.propagator = Propagator(
+            system.database, system.clock, Event(), small, wiring.enrichments()
+        )
         self.tags: dict[str, set[str]] = {}
         self.edges: dict[UUID, tuple[str, str, str]] = {}  # upstream, downstream, type
         self.cut: set[UUID] = set()

@@ -146,6 +146,8 @@ def create(
     kind = "source" if "source" in body.uses else body.uses[0]
     if len(set(body.uses)) != len(body.uses):
         raise Invalid("names a use twice; name each once", "uses")
+    if "enrichment" in body.uses:
+        raise Invalid("of an enrichment is a rule: POST /api/v1/propagation-rules", "uses")
     for each in sorted(body.uses, key=lambda use: use == kind):  # that one's options are kept
         checked = _checked(core, caller.tenant, each, body.plugin, body.options)
     options, secrets = _sealed(core, caller.tenant, id, checked)

@@ -8,11 +8,12 @@ import msgspec
 from fastapi import APIRouter, Header, Response
 from pydantic import Field, StringConstraints
 
+from lily import plugins, wiring
 from lily.api.deps import After, Limit, Segment, ServicesDep, actor_of, requires, uuid_of
 from lily.api.fields import Line, Loose, Page, Request, Shown, example
 from lily.api.rest.connections import revision_of
 from lily.api.rest.pages import mark, unmark
-from lily.errors import Invalid
+from lily.errors import Invalid, PluginError
 from lily.lineage.travel import SETS, Filter
 from lily.store import propagation_blocks, propagation_preview, propagation_rules
 from lily.store.propagation_rules import Rule
@@ -46,6 +47,12 @@ Conflict = Annotated[
         " `roots` says where values come from. What a person said always stays."
     ),
 ]
+Plugin = Annotated[
+    Loose,
+    Field(description="An installed enrichment: it makes the value of each root. Without one the"
+          " root's own value travels."),
+]  # fmt: skip
+Options = Annotated[dict[str, Any], Field(max_length=100, description="Of the plug-in.")]
 
 EXAMPLE: dict[str, Any] = {
     "name": "owners follow lineage",
@@ -82,6 +89,8 @@ class NewRule(Request):
     )
     on_conflict: Conflict = "when_empty"
     enabled: bool = True
+    plugin: Plugin = ""
+    options: Options = Field(default_factory=dict)
 
 
 class RulePatch(Request):
@@ -98,6 +107,7 @@ class RulePatch(Request):
     receivers: Which | None = None
     on_conflict: Conflict | None = None
     enabled: bool | None = None
+    options: Options | None = None
 
 
 class ShownRule(Shown):
@@ -112,6 +122,8 @@ class ShownRule(Shown):
     receivers: dict[str, Any]
     on_conflict: str
     enabled: bool
+    plugin: str
+    options: dict[str, Any]
     version: int
     created_at: datetime
     created_by: str
@@ -214,7 +226,7 @@ def _new(body: NewRule, caller: Caller, services: ServicesDep) -> Rule:
         Rule(
             uuid4(), body.name, body.field, body.names, body.edge_kinds, body.direction,
             body.max_depth, _filter(body.roots), _filter(body.receivers), body.on_conflict,
-            body.enabled, 1, now, caller.name, now,
+            body.enabled, 1, now, caller.name, now, body.plugin, body.options,
         )
     )  # fmt: skip
 
@@ -242,7 +254,23 @@ def _sensible(rule: Rule) -> Rule:
         raise Invalid("is for fields with one value; tags and terms add up", "on_conflict")
     if rule.on_conflict == "always" and rule.roots.is_empty:
         raise Invalid("must say where values come from that overrule others", "roots")
-    return rule
+    if rule.plugin and rule.field in SETS:
+        raise Invalid("is for fields with one value, not for tags and terms", "plugin")
+    if rule.options and not rule.plugin:
+        raise Invalid("are those of a plug-in; name it", "options")
+    return _enriched(rule) if rule.plugin else rule
+
+
+def _enriched(rule: Rule) -> Rule:
+    """With the options as its plug-in understands them; a rule is no place for secrets."""
+    try:
+        checked = plugins.check("enrichment", rule.plugin, rule.options)
+    except PluginError as problem:
+        raise Invalid(str(problem), "plugin") from problem
+    options, secrets = plugins.split(checked)
+    if secrets is not None:
+        raise Invalid("of an enrichment cannot be secrets: everybody may read a rule", "options")
+    return msgspec.structs.replace(rule, options=options)
 
 
 def _shown(rule: Rule, response: Response | None = None) -> ShownRule:
@@ -253,7 +281,9 @@ def _shown(rule: Rule, response: Response | None = None) -> ShownRule:
 
 def _preview(rule: Rule, caller: Caller, services: ServicesDep, limit: int) -> Preview:
     core = services.core
-    found = propagation_preview.preview(core.database, core.clock, caller.tenant, rule, limit)
+    found = propagation_preview.preview(
+        core.database, core.clock, caller.tenant, rule, limit, wiring.enrichments()
+    )
     items = [WouldChange.model_validate(each) for each in found.items]
     return Preview(looked_at=found.looked_at, changes=found.changes, items=items)
 

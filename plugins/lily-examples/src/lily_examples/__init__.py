@@ -1,0 +1,1 @@
+"""Plug-ins for Lily, a page each."""
