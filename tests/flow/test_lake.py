@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import duckdb
@@ -30,6 +31,7 @@ from lily.lake import read
 from lily.lake.cell import position_of
 from lily.lake.upkeep import Rules, upkeep
 from lily.pipeline.archive import CellArchive
+from lily.pipeline.lake import LakeStage
 from lily.settings import load
 from lily.store import archive as reads
 from lily.store import past, tenants, views
@@ -295,6 +297,18 @@ def test_only_what_is_applied_is_archived(place: Place) -> None:
     assert place.rows("SELECT key FROM observations") == [("waits",)]
 
 
+def test_while_large_batches_are_waited_for_the_lake_waits_but_not_for_ever(place: Place) -> None:
+    stage = LakeStage(place.system, Event(), pressed=lambda: True)
+    place.archive.catch_up()
+    place.say(seen("hurry"))
+    reached = []
+    for number in range(4):
+        stage.tick(None, number)  # type: ignore[arg-type]
+        reached.append(len(place.rows("SELECT key FROM observations")))
+    stage.close()
+    assert reached == [0, 0, 0, 1]
+
+
 def test_a_second_archivist_goes_on_where_the_tables_say(place: Place) -> None:
     place.say(*a_day(random.Random(1)))
     place.archive.catch_up(latest=True)
@@ -308,6 +322,7 @@ def test_a_second_archivist_goes_on_where_the_tables_say(place: Place) -> None:
 DIES = """
 import os, signal, sys
 from lily.pipeline.archive import CellArchive
+from lily.pipeline.lake import LakeStage
 from lily.wiring import reopen
 from pyiceberg.catalog.sql import SqlCatalog
 
@@ -486,6 +501,7 @@ MERGES = """
 import sys
 from pathlib import Path
 from lily.pipeline.archive import CellArchive
+from lily.pipeline.lake import LakeStage
 from lily.pipeline.lake import with_jars
 from lily.wiring import reopen
 
