@@ -53,6 +53,7 @@ def findings(settings: "Settings") -> Iterator[Finding]:
     yield credentials(settings)
     api = readiness.probe(settings.host, settings.port, "/healthz")
     yield port(settings, api[0])
+    yield from kafka(settings)
     yield from database(settings)
     if api[0] == 200:
         yield ready(readiness.probe(settings.host, settings.port, "/readyz", seconds=10))
@@ -149,6 +150,28 @@ def database(settings: "Settings") -> Iterator[Finding]:
         yield failed("pipeline", str(cause), database_cure(settings))
     finally:
         core.close()
+
+
+def kafka(settings: "Settings") -> Iterator[Finding]:
+    """Only where Kafka is the log."""
+    from lily import wiring
+    from lily.log.kafka import KafkaAway, reach
+
+    cluster = wiring.kafka(settings)
+    if cluster is None:
+        return
+    if any(each.name.startswith("spark-sql-kafka") for each in wiring.jars(settings)):
+        yield ok("jars", "Spark can read Kafka.")
+    else:
+        cure = "Run `make jars`, or say with LILY_JARS where they are."
+        yield failed("jars", "Spark lacks the jars to read Kafka.", cure)
+    try:
+        count = reach(cluster)
+    except KafkaAway as away:
+        cure = "Start it, or mend LILY_LOG and LILY_KAFKA_…; until then what is sent is refused."
+        yield failed("kafka", str(away), cure)
+    else:
+        yield ok("kafka", f"Kafka answers ({count} brokers).")
 
 
 def pipeline(core: "Core") -> Finding:

@@ -135,6 +135,16 @@ def ensure(kafka: Kafka, cells: Iterable[str]) -> dict[str, int]:
     return {name: len(known[name].partitions) for name in wanted}
 
 
+def reach(kafka: Kafka) -> int:
+    """How many brokers there are, if any answers."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return len(_admin(kafka).list_topics(timeout=ANSWER).brokers)
+    except KafkaException as cause:
+        raise KafkaAway(f"Kafka cannot be reached: {cause.args[0].str()}") from cause
+
+
 def ends(kafka: Kafka, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
     """Where each partition ends now: the offset that the next record gets."""
     from confluent_kafka import KafkaException, TopicPartition

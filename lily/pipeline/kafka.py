@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lily import wiring
-from lily.errors import LilyError, PluginError, Unavailable
+from lily.errors import PluginError, Unavailable
 from lily.events.envelope import Envelope
 from lily.events.signed import Door, Opened, Refused, header_of
 from lily.log import kafka as cluster
@@ -87,6 +87,13 @@ class Arrived(NamedTuple):
     key: bytes
     value: bytes
     headers: list[dict[str, Any]]
+
+
+class Rest(NamedTuple):
+    """What of a batch is not for this cell: of nobody known, and to be sent on by topic."""
+
+    lost: list[tuple[Arrived, str]]
+    onward: dict[str, list[tuple[bytes, bytes, Headers]]]
 
 
 class KafkaStage:
@@ -194,12 +201,13 @@ class KafkaStage:
         )
 
     def _apply(self, frame: DataFrame, number: int) -> None:
+        table = frame.toArrow()  # what goes wrong here is Kafka's
         try:
-            table = frame.toArrow()
             self._job.take(partial(self._gather, table))
-        except LilyError as cause:
-            if not isinstance(cause, Unavailable):
-                self._failure = cause
+        except Unavailable:
+            raise
+        except Exception as cause:
+            self._failure = cause
             raise
 
     def _gather(self, table: pa.Table) -> Gathered:
@@ -208,7 +216,8 @@ class KafkaStage:
         arrived = sorted(map(Arrived, *columns), key=lambda each: each[:3])
         self._homes = {each.number: each.cell for each in self._core.database.tenants()}
         gathered = Gathered(defaultdict(dict), defaultdict(list))
-        lost: list[tuple[Arrived, str]] = []
+        rest = Rest([], defaultdict(list))
+        leaving = {cell: self._leaving(cell) for cell in self._cells}
         for (topic, partition), group in groupby(arrived, key=lambda each: each[:2]):
             lane, cell = lane_of_topic(self._kafka, topic)
             spot = (cell, lane, partition + 1)
@@ -217,16 +226,18 @@ class KafkaStage:
             if not new:
                 continue
             end = new[-1].offset + 1
-            rows = self._rows(cell, lane, new, gathered.dead[cell], lost)
+            rows = self._rows(cell, lane, new, leaving[cell], gathered.dead[cell], rest)
             gathered.cells[cell][Piece(cell, lane, start, end, partition + 1)] = rows
             self._cursors[spot] = end
-        self._bury(lost)
+        self._bury(rest.lost)
+        for topic, records in rest.onward.items():
+            self.writer.tell(topic, records)
         self._number(gathered)
         return gathered
 
     def _rows(
-        self, cell: str, lane: Lane, arrived: list[Arrived], dead: list[DeadLetter],
-        lost: list[tuple[Arrived, str]],
+        self, cell: str, lane: Lane, arrived: list[Arrived], leaving: set[int],
+        dead: list[DeadLetter], rest: "Rest",
     ) -> list[Row]:  # fmt: skip
         rows: list[Row] = []
         for each in arrived:
@@ -234,12 +245,13 @@ class KafkaStage:
             opened = self._door.open(lane, key, value, header_of(each.headers))
             if isinstance(opened, Opened):
                 home = self._homes.get(opened.tenant, cell)
-                if home == cell:
+                if home == cell and opened.tenant not in leaving:
                     rows.append((0, opened.tenant, each.at, opened.key, opened.value))
-                else:  # whoever wrote it does not know where its tenant lives
-                    self.writer.tell(self._kafka.topic(lane, home), [(key, value, _headers(each))])
+                else:  # its tenant lives elsewhere, or will in a moment: then it comes by again
+                    record = (key, value, _headers(each))
+                    rest.onward[self._kafka.topic(lane, home)].append(record)
             elif opened.tenant is None or self._homes.get(opened.tenant) != cell:
-                lost.append((each, opened.reason))
+                rest.lost.append((each, opened.reason))
             else:
                 dead.append(_letter(lane, each, opened, opened.tenant))
         return rows
@@ -279,6 +291,10 @@ class KafkaStage:
                     for part, position in positions.begun(conn, lane, parts).items():
                         found[cell, lane, part] = position
         return found
+
+    def _leaving(self, cell: str) -> set[int]:
+        with self._core.database.cell(cell) as conn:
+            return positions.leaving(conn)
 
     def _reachable(self) -> set[str]:
         found: set[str] = set()

@@ -43,3 +43,8 @@ def reached(conn: psycopg.Connection, place: Place) -> bool:
     """Whether everything up to a place is in the store."""
     row = conn.execute(REACHED, [place.lane, place.part]).fetchone()
     return row is not None and bool(row[0] >= place.position)
+
+
+def leaving(conn: psycopg.Connection) -> set[int]:
+    """Tenants that are on their way out of this cell."""
+    return {number for (number,) in conn.execute("SELECT number FROM departure").fetchall()}

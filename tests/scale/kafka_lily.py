@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 from httpx import Client
@@ -18,10 +18,12 @@ from lily.settings import Settings, child_environment, load
 from lily.store.embedded import Server
 from lily.store.migrate import migrate
 from lily.store.presence import alive
-from lily.wiring import Core
+from lily.wiring import Core, jars
 from lily.wiring import core as build_core
 from lily.wiring import services as build_services
 from tests.serving import serving
+
+ROOT = Path(__file__).parents[2]
 
 
 class Pipeline:
@@ -98,6 +100,15 @@ def kafka_lily(server: Server, home: Path, log: str, name: str, **more: Any) -> 
         pipeline.end()
         for each in (core, twin, system):
             each.close()
+
+
+def fetch_jars(missing: Callable[[str], NoReturn]) -> None:
+    """Those of Spark's Kafka source, once."""
+    if any(each.name.startswith("spark-sql-kafka") for each in jars(load())):
+        return
+    done = subprocess.run(["make", "jars"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        missing(f"The jars of Spark's Kafka source cannot be had: {done.stderr[-300:]}")
 
 
 def until(holds: Callable[[], Any], seconds: float = 60) -> None:

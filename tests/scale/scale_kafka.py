@@ -25,8 +25,8 @@ from lily.store.embedded import Server
 from lily.types import Tenant
 from lily.wiring import Core, kafka
 from lily.workers.relay import NAME, Relay
-from tests.flow.people import Person, admin
-from tests.scale.kafka_lily import KafkaLily, kafka_lily, until
+from tests.flow.people import Person, admin, dedicated
+from tests.scale.kafka_lily import KafkaLily, fetch_jars, kafka_lily, until
 from tests.scale.kafka_secured import broker_options, certificate, client_settings
 
 OUTAGE = 30.0
@@ -42,6 +42,7 @@ def node(
     ca: Path, missing: Callable[[str], NoReturn], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
     """One that wants TLS and a password."""
+    fetch_jars(missing)
     port = free_port()
     try:
         made = Broker(tmp_path_factory.mktemp("broker"), port, broker_options(port, ca))
@@ -146,6 +147,23 @@ def test_a_key_decides_the_tenant_and_nothing_else_does(lily: KafkaLily, person:
     _produce(lily, "lily.core", _signed(key, secret, b"k", _said("ext/late")))
     until(lambda: _end(lily, "lily.dead") == before + 5)
     assert _read(person, "ext/late").status_code == 404
+
+
+def test_a_tenant_with_a_database_of_its_own_has_topics_of_its_own(
+    lily: KafkaLily, server: Server
+) -> None:
+    person = dedicated(lily.core, lily.one, server.create_database("kafka_own"))
+    until(lambda: _post(person, {"qualified_name": "own/first"}).status_code in (200, 201), 90)
+    cell = person.tenant.cell
+    assert _end(lily, f"lily.core.{cell}") > 0
+    key, secret = _key(lily, person)
+    _produce(lily, "lily.core", _signed(key, secret, b"k", _said("own/passed-on")))
+    until(lambda: _read(person, "own/passed-on").status_code == 200)
+    with lily.system.database.cell("home", [person.tenant.number]) as conn:
+        [[count]] = conn.execute(
+            "SELECT count(*) FROM asset WHERE tenant = %s", [person.tenant.number]
+        ).fetchall()
+    assert count == 0
 
 
 def test_facts_are_relayed_in_order_and_again_with_the_same_ids(
