@@ -33,6 +33,9 @@ class Settings(BaseSettings):
     database_direct: str | None = Field(
         None, description="The same database past a pooler, for LISTEN and session locks."
     )
+    database_replica: str | None = Field(
+        None, description="A PostgreSQL that follows the same database, for searches and lineage."
+    )
     log: str = Field(
         "postgres",
         description="Where observations are queued: `postgres`, or"
@@ -110,6 +113,13 @@ class Settings(BaseSettings):
         description="Where the lake's files are: `file:` is a folder under home; or `file:///…`,"
         " `s3://…`; `off` archives nothing.",
     )
+    lake_catalog: str = Field(
+        "database",
+        description="The lake's catalog: `database` is the cell's own; `rest:http://…` an"
+        " Iceberg REST catalog, with `?warehouse=name` if it wants one.",
+    )
+    lake_s3_endpoint: str = Field("", description="S3-compatible storage that is not Amazon's.")
+    lake_s3_region: str = Field("", description="Region of the lake's bucket.")
     lake_snapshot_days: float = Field(
         7, gt=0, description="How long the lake can be read as it was."
     )
@@ -132,6 +142,13 @@ class Settings(BaseSettings):
         description="Folders that file-reading crawlers of every tenant may read, beside "
         "`inbox/<tenant>` under home.",
     )
+
+    @field_validator("lake_catalog")
+    @classmethod
+    def _known_catalog(cls, value: str) -> str:
+        if value != "database" and not value.startswith(("rest:http://", "rest:https://")):
+            raise ValueError("is `database` or `rest:http://…`")
+        return value
 
     @field_validator("home", "secret_key_file")
     @classmethod

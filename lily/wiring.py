@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
 
 from lily import plugins
 from lily.clock import Clock, SystemClock
@@ -25,7 +26,7 @@ from lily.log.kafka_writer import KafkaAppender, KafkaWriter
 from lily.outside import Outside
 from lily.settings import Settings
 from lily.store import archive, seal, tenants
-from lily.store.database import Database, Role
+from lily.store.database import HOME, LEAST, Database, Role
 from lily.store.embedded import Server
 from lily.store.guard import Guard
 from lily.store.idempotency import Answers
@@ -83,7 +84,7 @@ def source_folders(settings: Settings, tenant: Tenant) -> list[Path]:
 
 def core(settings: Settings, role: Role, pool: int = 8, clock: Clock | None = None) -> Core:
     ring = seal.load(secret_key_file(settings))
-    database = Database(home_url(settings), role, ring.open, pool)
+    database = Database(home_url(settings), role, ring.open, pool, settings.database_replica)
     return Core(settings, clock or SystemClock(), ring, database)
 
 
@@ -138,12 +139,38 @@ def enrichments() -> Enrichments:
 
 
 def lake(core: Core, cell: str) -> "CellLake":
-    """The lake of a cell: its catalog in the cell's database, its files apart from all others'."""
-    from lily.lake.cell import CellLake  # heavy, and most processes never need it
+    """The lake of a cell: its catalog and its files apart from all others'."""
+    from lily.lake.cell import NAMESPACE, CellLake  # heavy, and most processes never need it
 
-    if core.settings.lake == "off":
+    settings = core.settings
+    if settings.lake == "off":
         raise Unavailable("There is no lake: LILY_LAKE is off.")
-    return CellLake(archive.catalog_url(core.database, cell), warehouse(core.settings, cell))
+    place, storage = warehouse(settings, cell), lake_storage(settings)
+    if settings.lake_catalog == "database":
+        own = {
+            "type": "sql",
+            "uri": archive.catalog_url(core.database, cell),
+            "warehouse": place,
+            "init_catalog_tables": "false",
+            "pool_pre_ping": "true",
+        }
+        return CellLake(own | storage, place)
+    # One catalog for all cells: each has a namespace of its own.
+    namespace = NAMESPACE if cell == HOME else f"{NAMESPACE}_{cell.replace('-', '')}"
+    return CellLake(rest_catalog(settings) | storage, place, namespace)
+
+
+def rest_catalog(settings: Settings) -> dict[str, str]:
+    """How the lake's REST catalog is reached: `rest:http://…/iceberg?warehouse=name`."""
+    url, _, query = settings.lake_catalog.removeprefix("rest:").partition("?")
+    named = dict(parse_qsl(query))
+    return {"type": "rest", "uri": url} | named
+
+
+def lake_storage(settings: Settings) -> dict[str, str]:
+    """Where S3 is, if not at Amazon; keys are found as every AWS client finds them."""
+    given = {"s3.endpoint": settings.lake_s3_endpoint, "s3.region": settings.lake_s3_region}
+    return {name: value for name, value in given.items() if value}
 
 
 def warehouse(settings: Settings, cell: str) -> str:
@@ -183,11 +210,26 @@ class Hot:
     appender: Appender | KafkaAppender
     applied: Applied
     reads: Reads
+    replica: Reads | None = None
 
     async def close(self) -> None:
         await self.appender.close()
         await self.applied.close()
         await self.reads.close()
+        if self.replica is not None:
+            await self.replica.close()
+
+    async def to_read(self, tenant: int) -> Reads:
+        """The replica, if it has what the caller must see; else the database itself."""
+        if self.replica is None:
+            return self.reads
+        least = LEAST.get()
+        if least is None:
+            least = await self.reads.head(tenant)
+        with suppress(Unavailable):
+            if await self.replica.head(tenant) >= least:
+                return self.replica
+        return self.reads
 
 
 class HotCells:
@@ -207,7 +249,9 @@ class HotCells:
                 url = await asyncio.to_thread(self._database.role_url, cell)
                 writer = self._writer
                 appender = Appender(url) if writer is None else KafkaAppender(writer, cell)
-                self._cells[cell] = Hot(appender, Applied(url), Reads(url))
+                other = self._database.replica_url(cell)
+                replica = Reads(other) if other is not None else None
+                self._cells[cell] = Hot(appender, Applied(url), Reads(url), replica)
             return self._cells[cell]
 
     async def close(self) -> None:

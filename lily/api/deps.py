@@ -16,16 +16,17 @@ from starlette.routing import BaseRoute
 
 from lily import telemetry
 from lily.access.model import Action, Decision, Situation
-from lily.errors import Forbidden, NotFound
+from lily.errors import Forbidden, Invalid, NotFound
 from lily.identity.actor import Actor
 from lily.identity.roles import Scope
 from lily.identity.verifier import Verified
-from lily.store.database import SIGHT
+from lily.store.database import LEAST, SIGHT
 from lily.store.rights import RIGHTS
 from lily.types import Caller
 from lily.wiring import Services
 
 CALLER = "lily.caller"
+MIN_POSITION = "lily-min-position"
 
 _bearer = HTTPBearer(auto_error=False, scheme_name="bearer", description="JWT or personal token")
 
@@ -48,9 +49,19 @@ async def authenticated(request: Request) -> Caller:
         caller = await run_in_threadpool(verifier.authenticate, header)
     telemetry.tenant.set(caller.tenant.name)
     request.scope[CALLER] = caller
+    LEAST.set(_least(request.headers.get(MIN_POSITION)))
     SIGHT.set(await _sight(services_of(request), caller))
     RIGHTS.set(partial(_rights, services_of(request), caller))
     return caller
+
+
+def _least(given: str | None) -> int | None:
+    """The position that the answer must have reached, if the caller knows it."""
+    if given is None:
+        return None
+    if not given.isascii() or not given.isdigit() or len(given) > 18:
+        raise Invalid("is a position of the feed, as Lily-Position told it", MIN_POSITION)
+    return int(given)
 
 
 def _rights(

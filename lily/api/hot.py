@@ -18,8 +18,9 @@ from lily.errors import Invalid, NotFound, TooLarge, Unreadable
 from lily.incidents.model import Incident, suffering
 from lily.notify import documents
 from lily.store import deliveries
+from lily.store.database import LEAST
 from lily.store.incident_views import open_incidents
-from lily.store.reads import Question
+from lily.store.reads import Question, Reads
 from lily.types import Caller
 from lily.wiring import Services
 
@@ -50,7 +51,10 @@ async def read(request: Request, caller: Caller) -> Response:
     except ValueError:
         raise NotFound("asset", request.path_params["id"]) from None
     services = services_of(request)
-    asset = await find(services, caller, given)
+    reads = None
+    if LEAST.get() is not None:  # else the question how far the feed is would cost as much
+        reads = await (await services.hot(caller.tenant.cell)).to_read(caller.tenant.number)
+    asset = await find(services, caller, given, reads)
     more = await _suffering(services, caller, asset) if asset.layers & INCIDENTS else {}
     if asset.details and (names := documents.ids(asset.details)):
         more["details"] = await run_in_threadpool(_told, services, caller, asset, names)
@@ -74,17 +78,17 @@ async def _suffering(services: Services, caller: Caller, asset: Asset) -> dict[s
     return suffering(await hot.reads.run(caller.tenant.number, look))
 
 
-async def find(services: Services, caller: Caller, given: str) -> Asset:
+async def find(services: Services, caller: Caller, given: str, reads: Reads | None = None) -> Asset:
     """The asset that an id means; foreign and missing ones look alike."""
-    hot = await services.hot(caller.tenant.cell)
+    reads = reads or (await services.hot(caller.tenant.cell)).reads
     guids = candidates(caller.tenant, given)
-    answer = await hot.reads.ask(caller.tenant.number, Question(guids))
+    answer = await reads.ask(caller.tenant.number, Question(guids))
     for guid in guids:
         if (asset := answer.assets.get(guid)) is not None:
             return asset
-    answer = await hot.reads.ask(caller.tenant.number, Question(aliases=[given]))
+    answer = await reads.ask(caller.tenant.number, Question(aliases=[given]))
     if (aliased := answer.aliases.get(given)) is not None:
-        answer = await hot.reads.ask(caller.tenant.number, Question([aliased]))
+        answer = await reads.ask(caller.tenant.number, Question([aliased]))
         if (asset := answer.assets.get(aliased)) is not None:
             return asset
     raise NotFound("asset", given)
@@ -101,7 +105,7 @@ def parse(body: bytes) -> Any:
 
 
 def shown(asset: Asset, caller: Caller, status: int = 200, **more: Any) -> Response:
-    headers = {"ETag": f'"{asset.version}"'}
+    headers = {"ETag": f'"{asset.version}"', "Lily-Position": str(asset.feed_position)}
     document = {**public(asset, caller.tenant.id), **more}
     return Response(_encode(document), status, headers, JSON)
 

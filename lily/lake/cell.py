@@ -1,4 +1,4 @@
-"""The lake of one cell: an Iceberg catalog in the cell's own database, and its tables.
+"""The lake of one cell: its Iceberg catalog, in the cell's own database or elsewhere, and tables.
 
 What a table already holds is written in the summary of its snapshots. A commit either has the
 rows together with their position, or neither; so whoever goes on from there neither loses nor
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, RESTError
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
@@ -41,19 +41,25 @@ Rows = Sequence[Sequence[Any]]
 class CellLake:
     """Reads and writes the tables; only one writer should be active, a second one loses."""
 
-    def __init__(self, url: str, warehouse: str) -> None:
-        self._url = url
+    def __init__(
+        self, catalog: Mapping[str, str], warehouse: str, namespace: str = NAMESPACE
+    ) -> None:
+        """`catalog` are PyIceberg's options; the files are under the warehouse in any case."""
+        self._options = catalog
         self._warehouse = warehouse
+        self.namespace = namespace
+        # A REST catalog has its own idea of which snapshots and files are still needed.
+        self.is_ours = catalog["type"] == "sql"
         self._catalog: Catalog | None = None
 
     def find(self, name: str) -> Table | None:
         """The table as it is now; None before the first row was written."""
         try:
-            return self.catalog().load_table((NAMESPACE, name))
+            return self.catalog().load_table((self.namespace, name))
         except NoSuchTableError:
             return None
-        except DatabaseError as cause:
-            raise Unavailable("The lake's catalog cannot be reached.") from cause
+        except (DatabaseError, OSError, RESTError) as cause:  # requests' errors are OSErrors
+            raise Unavailable("The lake cannot be reached.") from cause
 
     def table(self, layout: Layout) -> Table:
         """The table as it is now, made if need be."""
@@ -61,14 +67,7 @@ class CellLake:
 
     def catalog(self) -> Catalog:
         if self._catalog is None:
-            self._catalog = load_catalog(
-                CATALOG,
-                type="sql",
-                uri=self._url,
-                warehouse=self._warehouse,
-                init_catalog_tables="false",
-                pool_pre_ping="true",
-            )
+            self._catalog = load_catalog(CATALOG, **self._options)
         return self._catalog
 
     def close(self) -> None:
@@ -77,10 +76,11 @@ class CellLake:
 
     def _make(self, layout: Layout) -> Table:
         with suppress(NamespaceAlreadyExistsError):
-            self.catalog().create_namespace(NAMESPACE)
+            self.catalog().create_namespace(self.namespace)
         return self.catalog().create_table_if_not_exists(
-            (NAMESPACE, layout.name),
+            (self.namespace, layout.name),
             schema=layout.schema,
+            location=f"{self._warehouse}/{self.namespace}/{layout.name}",
             partition_spec=layout.spec,
             properties=PROPERTIES,
         )

@@ -8,7 +8,7 @@ import msgspec
 import pyarrow.fs as fs
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
+from pyiceberg.io.pyarrow import ArrowScan, PyArrowFileIO, _dataframe_to_data_files
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.snapshots import Snapshot
 
@@ -51,7 +51,7 @@ def upkeep(lake: CellLake, now: datetime, rules: Rules) -> list[Done]:
         for turn in range(TRIES):
             try:
                 if (table := lake.find(name)) is not None:
-                    done.append(_keep(table, name, now, rules))
+                    done.append(_keep(table, name, now, rules, lake.is_ours))
                 break
             except CommitFailedException as cause:  # the stage was faster
                 if turn == TRIES - 1:
@@ -59,14 +59,15 @@ def upkeep(lake: CellLake, now: datetime, rules: Rules) -> list[Done]:
     return done
 
 
-def _keep(table: Table, name: str, now: datetime, rules: Rules) -> Done:
+def _keep(table: Table, name: str, now: datetime, rules: Rules, ours: bool) -> Done:
     did = Done(name)
     if name == OBSERVATIONS.name:
         did.rows_retired = retire(table, now - timedelta(days=rules.observation_days))
     if LAYOUTS[name].at is not None:
         did.files_joined = compact(table)
-    did.snapshots_expired = expire(table, now, timedelta(days=rules.snapshot_days))
-    did.files_removed = sweep(table, now - rules.grace)
+    if ours:
+        did.snapshots_expired = expire(table, now, timedelta(days=rules.snapshot_days))
+        did.files_removed = sweep(table, now - rules.grace)
     return did
 
 
@@ -140,8 +141,8 @@ def _superfluous(snapshots: Sequence[Snapshot], now: datetime, keep: timedelta) 
 
 def sweep(table: Table, before: datetime) -> int:
     """Remove files that no snapshot refers to any more, or never did because a commit died."""
-    system, root = fs.FileSystem.from_uri(table.location())
-    wanted = {_path(location) for location in _referred(table)}
+    system, root = _system(table)
+    wanted = {_path(table, location) for location in _referred(table)}
     removed = 0
     for info in system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True)):
         if info.type == fs.FileType.File and info.path not in wanted and info.mtime < before:
@@ -164,9 +165,16 @@ def _referred(table: Table) -> set[str]:
     return found
 
 
-def _path(location: str) -> str:
-    path: str = fs.FileSystem.from_uri(location)[1]
-    return path
+def _system(table: Table) -> tuple[fs.FileSystem, str]:
+    """The file system that the table's own files are written with, and its folder there."""
+    assert isinstance(table.io, PyArrowFileIO)
+    scheme, host, path = PyArrowFileIO.parse_location(table.location(), table.io.properties)
+    return table.io.fs_by_scheme(scheme, host), path
+
+
+def _path(table: Table, location: str) -> str:
+    assert isinstance(table.io, PyArrowFileIO)
+    return PyArrowFileIO.parse_location(location, table.io.properties)[2]
 
 
 def _millis(at: datetime) -> int:

@@ -18,7 +18,7 @@ from lily.pipeline.session import check, fresh_checkpoint, session
 from lily.store.database import HOME
 from lily.store.presence import alive, presence
 from lily.telemetry import LOOP_FAILURES, logger
-from lily.wiring import Core, warehouse
+from lily.wiring import Core, lake_storage, rest_catalog, warehouse
 
 EVERY = "30 seconds"
 BUDGET = 20.0  # seconds a tick, half of them at rest: the ingest job lives in the same process
@@ -67,10 +67,17 @@ def with_jars(
 ) -> tuple[SparkSession, dict[str, Writer]]:
     """A session, and who writes the latest tables of which cell: a catalog is called the same in
     every cell, and a session can have only one of a name, so it is the shared cell's."""
-    from lily.pipeline.lake_merge import ByMerge, options
+    from lily.pipeline.lake_merge import ByMerge, in_database, on_s3, options
 
-    chosen, database = core.settings, core.database
-    more = options(database.place_of(HOME), warehouse(chosen, HOME), jars) if jars else {}
+    chosen = core.settings
+    place = warehouse(chosen, HOME)
+    if chosen.lake_catalog == "database":
+        catalog = in_database(core.database.place_of(HOME), place)
+    else:
+        catalog = rest_catalog(chosen)
+    if place.startswith("s3:"):
+        catalog |= on_s3(lake_storage(chosen))
+    more = options(catalog, jars) if jars else {}
     spark = session(chosen.spark, chosen.spark_memory, scratch, "lily-lake", more=more)
     return spark, {HOME: ByMerge(spark, scratch)} if jars else {}
 

@@ -30,21 +30,38 @@ KEYS = {
 }
 
 
-def options(database: Mapping[str, str], warehouse: str, jars: Iterable[Path]) -> dict[str, str]:
-    """What a Spark session needs to share the catalog in a cell's database."""
-    catalog = f"spark.sql.catalog.{CATALOG}"
+def options(catalog: Mapping[str, str], jars: Iterable[Path]) -> dict[str, str]:
+    """What a Spark session needs to share a catalog."""
+    name = f"spark.sql.catalog.{CATALOG}"
     return {
         "spark.jars": ",".join(map(str, jars)),
         "spark.sql.extensions": EXTENSIONS,
-        catalog: "org.apache.iceberg.spark.SparkCatalog",
-        f"{catalog}.type": "jdbc",
-        f"{catalog}.uri": _jdbc(database),
-        f"{catalog}.jdbc.user": database.get("user", ""),
-        f"{catalog}.jdbc.password": database.get("password", ""),
-        f"{catalog}.jdbc.schema-version": "V1",
-        f"{catalog}.warehouse": warehouse,
-        f"{catalog}.cache-enabled": "false",
+        name: "org.apache.iceberg.spark.SparkCatalog",
+        f"{name}.cache-enabled": "false",
+        **{f"{name}.{option}": value for option, value in catalog.items()},
     }
+
+
+def in_database(database: Mapping[str, str], warehouse: str) -> dict[str, str]:
+    """The catalog in a cell's own database."""
+    return {
+        "type": "jdbc",
+        "uri": _jdbc(database),
+        "jdbc.user": database.get("user", ""),
+        "jdbc.password": database.get("password", ""),
+        "jdbc.schema-version": "V1",
+        "warehouse": warehouse,
+    }
+
+
+def on_s3(storage: Mapping[str, str]) -> dict[str, str]:
+    """Iceberg's own way to S3, which needs its bundle for AWS beside the other jars."""
+    found = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+    if endpoint := storage.get("s3.endpoint"):
+        found |= {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
+    if region := storage.get("s3.region"):
+        found["client.region"] = region
+    return found
 
 
 def _jdbc(database: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 """Connections: one pool a cell and role, and units of work bound to a tenant."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from threading import Lock
 from time import monotonic
@@ -22,8 +22,11 @@ Role = Literal["lily_app", "lily_system"]
 Unseal = Callable[[bytes], bytes]
 
 HOME = "home"
+REPLICA = "home, to read"  # no cell is called so
 # What the caller of this request may see of assets; empty is everything. See access/sight.py.
 SIGHT: ContextVar[str] = ContextVar("sight", default="")
+# The position of the feed that what this request reads must have reached; None is: the newest.
+LEAST: ContextVar[int | None] = ContextVar("least", default=None)
 MOVING = "The tenant is moving to another database; what was asked can be written in a moment."
 MOVING_SECONDS = 5.0
 AWAY = 30.0  # seconds for which a cell that did not answer is not asked again
@@ -50,8 +53,12 @@ class Unit:
 class Database:
     """The home database and every cell, as one role."""
 
-    def __init__(self, home: str, role: Role, unseal: Unseal, size: int = 8) -> None:
+    def __init__(
+        self, home: str, role: Role, unseal: Unseal, size: int = 8, replica: str | None = None
+    ) -> None:
+        """`replica` is a copy of the home database that follows it, for reading."""
         self._home = home
+        self._replica = replica
         self._role: Role = role
         self._unseal = unseal
         self._size = size
@@ -83,6 +90,19 @@ class Database:
         with self._connection(tenant.cell) as conn, conn.transaction():
             _bind(conn, tenant)
             yield Unit(conn, tenant)
+
+    @contextmanager
+    def reading(self, tenant: Tenant) -> Iterator[Unit]:
+        """Like `unit`, to read only: from the replica, once it has what the caller must see."""
+        try:
+            with ExitStack() as stack:
+                unit = self._at_replica(stack, tenant)
+                yield unit if unit is not None else stack.enter_context(self.unit(tenant))
+        except psycopg.OperationalError as cause:  # it went away, or had to go on following
+            if isinstance(cause, psycopg.errors.QueryCanceled):
+                raise
+            self._away[REPLICA] = monotonic() + AWAY
+            raise Unavailable("The replica has ended the statement; ask again.") from cause
 
     @contextmanager
     def whole(self, tenant: Tenant) -> Iterator[Unit]:
@@ -119,6 +139,12 @@ class Database:
         if row is None:
             raise NotFound("cell", cell)
         return self._unseal(row[0]).decode()
+
+    def replica_url(self, cell: str) -> str | None:
+        """Where a cell can be read besides; only the home database has such a place."""
+        if cell != HOME or self._replica is None:
+            return None
+        return as_role(self._replica, self._role)
 
     def role_url(self, cell: str) -> str:
         return as_role(self.url_of(cell), self._role)
@@ -165,6 +191,30 @@ class Database:
             raise NotFound("tenant", key)
         return Tenant(*row)
 
+    def _at_replica(self, stack: ExitStack, tenant: Tenant) -> Unit | None:
+        """A transaction there; None if there is none, or it is away, or too far behind."""
+        url = self.replica_url(tenant.cell)
+        if url is None or self._away.get(REPLICA, 0.0) > monotonic():
+            return None
+        least = LEAST.get()
+        if least is None:
+            with self.unit(tenant) as primary:
+                least = _head(primary)
+        own = ExitStack()
+        try:
+            conn = own.enter_context(self._pool(REPLICA).connection(timeout=1))
+            own.enter_context(conn.transaction())
+            _bind(conn, tenant)
+            unit = Unit(conn, tenant)
+            if _head(unit) >= least:
+                stack.enter_context(own)
+                return unit
+        except (PoolTimeout, psycopg.OperationalError, psycopg.InternalError) as cause:
+            self._away[REPLICA] = monotonic() + AWAY
+            logger(__name__).warning("the replica is away", reason=str(cause))
+        own.close()
+        return None
+
     @contextmanager
     def _connection(self, cell: str) -> Iterator[psycopg.Connection]:
         try:
@@ -180,7 +230,8 @@ class Database:
     def _pool(self, cell: str) -> ConnectionPool:
         if (pool := self._pools.get(cell)) is not None:
             return pool
-        url = self.role_url(cell)
+        url = self.role_url(cell) if cell != REPLICA else self.replica_url(HOME)
+        assert url is not None
         with self._lock:
             if cell not in self._pools:
                 self._pools[cell] = ConnectionPool(
@@ -207,6 +258,7 @@ BIND = (
     "SELECT set_config('lily.tenant', %s, true), set_config('lily.sight', %s, true),"
     " (SELECT halt(phase) FROM departure WHERE number = %s)"
 )
+HEAD = "SELECT position FROM feed_head WHERE tenant = %s"
 # Logins stay at home, wherever else the tenant has gone.
 BIND_AT_HOME = BIND[:-1] + " AND phase <> 'gone')"
 # The pipeline goes on while a tenant closes; after that, it does not see the tenant.
@@ -232,3 +284,8 @@ def bind_many(conn: psycopg.Connection, tenants: Sequence[int]) -> None:
 
 def _bind(conn: psycopg.Connection, tenant: Tenant) -> None:
     conn.execute(BIND, [str(tenant.number), SIGHT.get(), tenant.number])
+
+
+def _head(unit: Unit) -> int:
+    row = unit.conn.execute(HEAD, [unit.tenant.number]).fetchone()
+    return row[0] if row else 0

@@ -11,7 +11,7 @@ import psycopg
 from lily.assets.model import Asset
 from lily.errors import Unavailable
 from lily.store.assets import SELECT
-from lily.store.database import BIND, SIGHT
+from lily.store.database import BIND, HEAD, SIGHT
 from lily.store.handed_down import Books, follow_containers
 
 BY_GUID = SELECT + " WHERE tenant = %s AND guid = ANY(%s)"
@@ -113,6 +113,15 @@ class Reads:
             return await self._connected(bound)
         except psycopg.Error as cause:
             raise Unavailable("The database cannot be reached.") from cause
+
+    async def head(self, tenant: int) -> int:
+        """How far the tenant's feed is here."""
+
+        async def look(conn: psycopg.AsyncConnection) -> int:
+            row = await (await conn.execute(HEAD, [tenant], prepare=True)).fetchone()
+            return row[0] if row else 0
+
+        return await self.run(tenant, look)
 
     async def _answer(self, eyes: _Eyes, questions: Sequence[Question]) -> Answer:
         return await self._connected(lambda conn: _read(conn, eyes, questions, self._books))

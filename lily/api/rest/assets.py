@@ -55,7 +55,8 @@ def json(value: object, status: int = 200, headers: Mapping[str, str] | None = N
 def answered(asset: Asset, caller: Caller, more: Mapping[str, Any] | None = None) -> Response:
     """An asset's canonical JSON, with its version as ETag."""
     document = {**public(asset, caller.tenant.id), **(more or {})}
-    return json(document, headers={"ETag": f'"{asset.version}"'})
+    told = {"ETag": f'"{asset.version}"', "Lily-Position": str(asset.feed_position)}
+    return json(document, headers=told)
 
 
 def edits_of(services: ServicesDep) -> Edits:
@@ -96,7 +97,7 @@ def by_name(
 ) -> Response:
     """For proxies that decode what is encoded in a path."""
     database = services.core.database
-    with database.unit(caller.tenant) as unit:
+    with database.reading(caller.tenant) as unit:
         asset = inheritance.shown(unit, views.by_name(unit, qualified_name), database)
         more = shown_with(unit, [asset]).get(asset.guid, {})
     return answered(asset, caller, more)
@@ -170,7 +171,7 @@ def children(
     q: Annotated[Loose, Query(description="Only those with this in their names.")] = "",
 ) -> Response:
     key = unmark(after, tuple[UUID])
-    with services.core.database.unit(caller.tenant) as unit:
+    with services.core.database.reading(caller.tenant) as unit:
         parent = views.find(unit, id)
         start = key[0] if key else views.FIRST
         found = views.children(unit, parent, start, limit + 1, words(kinds), deleted, q)
@@ -187,7 +188,7 @@ def versions(
 ) -> Response:
     """Each version with what changed, by whom, and why."""
     key = unmark(after, tuple[int])
-    with services.core.database.unit(caller.tenant) as unit:
+    with services.core.database.reading(caller.tenant) as unit:
         asset = views.find(unit, id)
         start = key[0] if key else history.END
         page, end = history.versions(unit, asset, start, limit)
@@ -196,5 +197,5 @@ def versions(
 
 @router.get("/{id}/sources", response_model=SourcesShown, summary="Who says what of an asset")
 def stated(id: AssetKey, caller: Reader, services: ServicesDep) -> Response:
-    with services.core.database.unit(caller.tenant) as unit:
+    with services.core.database.reading(caller.tenant) as unit:
         return json(sources.of(unit, views.find(unit, id), effective))

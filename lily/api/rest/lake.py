@@ -75,7 +75,7 @@ class LakeShown(BaseModel):
 @router.get("", summary="Show snapshot, rows and lag of each table of the lake")
 def tables(caller: Reader, services: ServicesDep) -> LakeShown:
     """Snapshot ids are texts: they do not fit into a JSON number everywhere."""
-    from lily.lake.cell import CATALOG, NAMESPACE
+    from lily.lake.cell import CATALOG
     from lily.lake.read import state
     from lily.lake.tables import LAYOUTS
 
@@ -95,7 +95,7 @@ def tables(caller: Reader, services: ServicesDep) -> LakeShown:
                     lag_seconds=round(_lag(services.core, caller, name, reached), 3),
                 )
             )
-        return LakeShown(catalog=CATALOG, namespace=NAMESPACE, items=shown)
+        return LakeShown(catalog=CATALOG, namespace=where.namespace, items=shown)
     finally:
         where.close()
 

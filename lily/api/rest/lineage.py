@@ -163,8 +163,8 @@ async def _walked(
         pairs = [(line.upstream, line.downstream, line.type) for line in found.edges]
         return found, await graph.within(conn, number, pairs, asked.deleted)
 
-    cell = await services.hot(caller.tenant.cell)
-    return await cell.reads.run(number, work)
+    reads = await (await services.hot(caller.tenant.cell)).to_read(number)
+    return await reads.run(number, work)
 
 
 @router.get("/{id}/impact", response_model=Impact, summary="What depends on an asset, in numbers")
@@ -185,9 +185,9 @@ async def impact(
         depth=0 if root.deleted_by or root.archived_at else depth,
         fields=root.lane == "fields", labels=words(types),
     )  # fmt: skip
-    cell = await services.hot(caller.tenant.cell)
     number = caller.tenant.number
-    counts = await cell.reads.run(
+    reads = await (await services.hot(caller.tenant.cell)).to_read(number)
+    counts = await reads.run(
         number, partial(graph.impact, tenant=number, root=root.guid, asked=asked)
     )
     return json({"root": root.guid, "direction": direction, "depth": depth, **counts})

@@ -94,7 +94,7 @@ def find(
 ) -> Response:
     """Best matches first: exact name, all words in the name, the qualified name, anywhere."""
     query = parse(request.query_params.multi_items())
-    with services.core.database.unit(caller.tenant) as unit:
+    with services.core.database.reading(caller.tenant) as unit:
         found = search(unit, query)
         ill = shown_with(unit, found.assets)
     answer = {

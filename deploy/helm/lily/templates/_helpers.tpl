@@ -24,12 +24,28 @@ lily/tenant: {{ . }}
 {{- define "lily.env" -}}
 - name: LILY_DATABASE
   valueFrom: { secretKeyRef: { name: {{ .Values.secret.name }}, key: database } }
+{{- if .Values.databaseReplica }}
+- name: LILY_DATABASE_REPLICA
+  valueFrom: { secretKeyRef: { name: {{ .Values.secret.name }}, key: database-replica } }
+{{- end }}
 - name: LILY_SECRET_KEY_FILE
   value: /etc/lily/secret.key
 - name: LILY_PUBLIC_URL
   value: {{ .Values.publicUrl | quote }}
 - name: LILY_LAKE
   value: {{ .Values.lake | quote }}
+{{- if ne .Values.lakeCatalog "database" }}
+- name: LILY_LAKE_CATALOG
+  value: {{ .Values.lakeCatalog | quote }}
+{{- end }}
+{{- with .Values.lakeS3.endpoint }}
+- name: LILY_LAKE_S3_ENDPOINT
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.lakeS3.region }}
+- name: LILY_LAKE_S3_REGION
+  value: {{ . | quote }}
+{{- end }}
 - name: LILY_LOG_LEVEL
   value: {{ .Values.logLevel }}
 {{- if ne .Values.log "postgres" }}

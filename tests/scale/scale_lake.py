@@ -1,0 +1,132 @@
+"""The lake on an S3 server, with its catalog in PostgreSQL and with an Iceberg REST catalog."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from lily.identity.actor import Actor
+from lily.lake import read
+from lily.pipeline.archive import CellArchive
+from lily.settings import load
+from lily.store import tenants
+from lily.store.embedded import Server
+from lily.store.migrate import migrate
+from lily.wiring import Core
+from lily.wiring import core as build_core
+from tests.flow import test_lake as flow
+from tests.flow.corridor import append
+from tests.scale.storage import BUCKET, bundle, nessie, s3
+
+place = flow.place
+test_the_latest_assets_equal_the_store = flow.test_the_latest_assets_equal_the_store
+test_the_latest_edges_equal_the_store = flow.test_the_latest_edges_equal_the_store
+test_history_has_every_version_whole = flow.test_history_has_every_version_whole
+test_history_survives_a_purge = flow.test_history_survives_a_purge_and_a_new_beginning
+test_facts_and_observations = flow.test_facts_and_observations_are_those_of_feed_and_log
+test_killed_around_its_commits = flow.test_killed_around_its_commits_it_loses_and_doubles_nothing
+test_of_two_archivists = flow.test_of_two_archivists_at_once_one_loses_and_nothing_is_doubled
+test_an_export = flow.test_an_export_has_the_rows_of_the_tenant_only
+
+
+# Nessie shows the newest snapshot of a table only; the earlier ones are in commits of its own.
+ours = pytest.mark.parametrize("here", ["database"], indirect=True)
+test_an_earlier_snapshot = ours(flow.test_an_earlier_snapshot_can_still_be_read)
+test_upkeep = ours(flow.test_upkeep_joins_files_and_keeps_every_row_and_the_position)
+
+
+@pytest.mark.parametrize("here", ["rest"], indirect=True)
+def test_upkeep_leaves_snapshots_and_files_to_a_rest_catalog(place: flow.Place) -> None:
+    for number in range(10):
+        place.say(flow.seen(f"t{number}"))
+        place.archive.catch_up()
+    sql = "SELECT guid, version FROM assets_history ORDER BY ALL"
+    before = place.rows(sql)
+    done = {each.table: each for each in place.archive.upkeep()}
+    assert done["assets_history"].files_joined >= 8
+    assert done["assets_history"].files_removed == done["assets_history"].snapshots_expired == 0
+    assert place.rows(sql) == before
+    place.say(flow.seen("t1", description="later"))
+    place.archive.catch_up(latest=True)
+    flow.assert_level(place)
+
+
+def test_spark_merges_what_differs(
+    place: flow.Place,
+    tmp_path: Path,
+    missing: Callable[[str], NoReturn],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not flow.JARS:
+        missing("There are no jars; `make jars` fetches them")
+    monkeypatch.setattr(flow, "JARS", [*flow.JARS, bundle(missing)])
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    flow.test_spark_merges_what_differs_into_the_same_tables(place, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def storage(
+    tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], NoReturn]
+) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch, s3(tmp_path_factory.mktemp("s3"), missing) as url:
+        patch.setenv("AWS_ACCESS_KEY_ID", "test")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        yield url
+
+
+@pytest.fixture(scope="module", params=["database", "rest"])
+def here(
+    request: pytest.FixtureRequest,
+    server: Server,
+    storage: str,
+    missing: Callable[[str], NoReturn],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Core, Core]]:
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "database":
+        yield from _cores(server, folder, storage, "database")
+    else:
+        with nessie(folder, storage, missing) as catalog:
+            yield from _cores(server, folder, storage, catalog)
+
+
+def _cores(
+    server: Server, folder: object, storage: str, catalog: str
+) -> Iterator[tuple[Core, Core]]:
+    name = "lake_s3" if catalog == "database" else "lake_rest"
+    url = server.create_database(name)
+    migrate(url)
+    settings = load(
+        home=folder, database=url, lake=f"s3://{BUCKET}/{name}", lake_s3_endpoint=storage,
+        lake_s3_region="us-east-1", lake_catalog=catalog,
+    )  # fmt: skip
+    cores = build_core(settings, "lily_app"), build_core(settings, "lily_system")
+    yield cores
+    for each in cores:
+        each.close()
+
+
+def test_a_dedicated_tenant_has_files_and_tables_apart(place: flow.Place, server: Server) -> None:
+    apart = f"apart_{place.tenant.number}"
+    database, clock, seal = place.core.database, place.core.clock, place.core.seal
+    admin, who = tenants.Admin("root", "unused"), Actor("tester", "test")
+    url = server.create_database(f"{apart}_{place.core.settings.lake[-4:]}")
+    alone = tenants.create_dedicated(database, clock, seal, apart, url, admin, who)
+    append(place.core, alone, flow.seen("apart.canary"))
+    place.corridor.run(alone.cell)
+    place.say(flow.seen("shared"))
+    archive = CellArchive(place.system, alone.cell)
+    archive.catch_up(latest=True)
+    place.archive.catch_up(latest=True)
+    names = "SELECT qualified_name FROM assets"
+    assert read.query(archive.lake, names).rows == [("apart.canary",)]
+    assert ("apart.canary",) not in read.query(place.archive.lake, names).rows
+    for lake, cell in ((archive.lake, alone.cell), (place.archive.lake, "home")):
+        table = lake.find("assets")
+        assert table is not None
+        files = [task.file.file_path for task in table.scan().plan_files()]
+        assert files and all(
+            file.startswith(f"{place.core.settings.lake}/{cell}/") for file in files
+        )
+    archive.close()
