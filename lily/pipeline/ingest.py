@@ -1,8 +1,8 @@
 """The ingest job: one micro-batch of the log becomes one transaction per cell."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from threading import Event, Lock
 from time import monotonic
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from lily.wiring import Core
 
 # Behind a smaller batch the next would only be smaller still, and Spark takes as long to plan it.
 LARGE = 500
+TURN = 0.25
 PRESSED = 3.0  # seconds after a large batch
 
 
@@ -72,6 +73,7 @@ class Job:
         self._hooks: dict[str, HookCache] = defaultdict(dict)
         self._behind = Behind("write")
         self._large_at = float("-inf")
+        self._over = Event()
         self.batch = Lock()  # held while a batch is made ready; whoever takes it stops the next
         self.events = 0
         self.dead = 0
@@ -87,7 +89,7 @@ class Job:
 
     def take(self, gather: Callable[[], Gathered]) -> None:
         """Make ready and write what is gathered, behind everything that came before."""
-        with self.batch:
+        with self._turn():
             began, (cells, dead) = monotonic(), gather()
             try:
                 ready = [self._ready(*each, dead.get(each[0], ())) for each in cells.items()]
@@ -116,8 +118,20 @@ class Job:
         """Until nothing is being written any more."""
         self._behind.settle()
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One query at a time. Spark cannot end one that waits here, so in the end nobody does."""
+        while not self.batch.acquire(timeout=TURN):
+            if self._over.is_set():
+                raise Unavailable("The pipeline stops.")
+        try:
+            yield
+        finally:
+            self.batch.release()
+
     def finish(self, seconds: float) -> None:
         """Let batches that have begun commit, and begin no other."""
+        self._over.set()
         if self.batch.acquire(timeout=seconds):
             with suppress(TimeoutError):  # what is not committed stays in the log
                 self._behind.settle(seconds)

@@ -6,6 +6,7 @@ from time import monotonic
 from lily.errors import LilyError
 from lily.store.database import Database
 from lily.store.lag import lag
+from lily.store.presence import alive
 
 BOUND = 0.5  # seconds that an observation of the core lane may wait
 LONGEST = 5.0  # then a chunk goes on: slow, but not never
@@ -58,7 +59,17 @@ class Throttle:
 
     def _measured(self) -> float:
         found = lag(self._database, self._cell)
-        return max((each.seconds for each in found if each.lane == "core"), default=0.0)
+        here = max((each.seconds for each in found if each.lane == "core"), default=0.0)
+        return max(here, self._in_kafka())
+
+    def _in_kafka(self) -> float:
+        """What waits there only the pipeline knows, and it says so every few seconds."""
+        waits = 0.0
+        for each in alive(self._database, "pipeline"):
+            told = each.detail.get("lag")
+            if "kafka" in each.detail and isinstance(told, dict):
+                waits = max(waits, float(told.get("core", 0.0)))
+        return waits
 
 
 class Backlog(Throttle):

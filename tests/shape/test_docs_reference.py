@@ -25,6 +25,6 @@ def test_every_promised_command_exists() -> None:
     promised = (
         "up serve pipeline work migrate token tenant user asset search watch ingest dead lake"
         " plugins doctor bench crawl agent lineage tags propagate protections demo backup restore"
-        " cost scale deploy"
+        " cost scale deploy kafka"
     )
     assert {command.__name__ for command in COMMANDS} | set(GROUPS) == set(promised.split())
