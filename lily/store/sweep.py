@@ -1,5 +1,5 @@
 """Takes away what is over: revocations, tokens, failed logins, remembered answers, signals,
-and notices that were told long ago."""
+runs of jobs, and notices that were told long ago."""
 
 from lily.store.attempts import NOWHERE
 from lily.store.database import HOME, Database
@@ -13,6 +13,8 @@ OLD = "n.at < now() - interval '90 days'"
 CELL_STEPS = (
     "DELETE FROM idempotency WHERE at < now() - interval '1 day'",
     "DELETE FROM signal_key WHERE at < now() - interval '90 days'",
+    # What a run said of lineage has become its job's; an event that comes later still is older.
+    "DELETE FROM run WHERE updated_at < now() - interval '90 days'",
     # A delivery has the id of its notice. What is still being tried stays.
     f"DELETE FROM delivery_attempt a USING notice n, delivery d WHERE {OLD}"
     " AND d.tenant = n.tenant AND d.id = n.id AND d.settled_at IS NOT NULL"

@@ -9,12 +9,13 @@ import pytest
 
 from lily.errors import NotFound
 from lily.store import runs
+from lily.store.sweep import sweep
 from lily.types import Tenant
 from lily.wiring import Core
 from tests.conftest import new_tenant
 from tests.flow.apply import read
 from tests.flow.corridor import Corridor
-from tests.flow.openlineage import SERVER, Told, columns, dataset, recorded, run_event
+from tests.flow.openlineage import RUN, SERVER, Told, columns, dataset, recorded, run_event
 
 DIRECT, INFLUENCES = "derived-from", "influences"
 A, B, C, D = (f"{SERVER}/shop.public.{name}" for name in "abcd")
@@ -271,3 +272,19 @@ def test_the_same_run_id_in_two_tenants_is_two_runs(
     assert set(other.edges()) == {(C, D, DIRECT)}
     assert isinstance(told.run().id, UUID)
     assert told.run().state == "START"
+
+
+def test_a_run_is_forgotten_after_ninety_days_and_its_lineage_stays(
+    system: Core, told: Told
+) -> None:
+    told.tell(run_event("COMPLETE", 1, ["a"], ["b"]), run_event("COMPLETE", 2, ["a"], ["c"], run=2))
+    graph = told.edges()
+    with system.database.cell("home", [told.tenant.number]) as conn:
+        conn.execute("UPDATE run SET updated_at = now() WHERE tenant = %s", [told.tenant.number])
+        old = "UPDATE run SET updated_at = now() - interval '91 days' WHERE id = %s"
+        conn.execute(old, [f"{RUN}1"])
+    sweep(system.database)
+    with pytest.raises(NotFound):
+        told.run(1)
+    assert told.run(2).state == "COMPLETE"
+    assert told.edges() == graph

@@ -264,3 +264,18 @@ def test_values_that_travel_both_ways_do_not_mix(boss: Person, graph: Graph) -> 
         for name in "abc":
             shown = read(graph.core, graph.tenant, name)
             assert (shown.asset_owner, shown.metadata) == (owner_, {"zone": zone})
+
+
+def test_what_lineage_brought_is_found_and_counted_by_search(boss: Person, graph: Graph) -> None:
+    def found(tag: str) -> tuple[list[str], int]:
+        page = call(boss, "GET", f"/api/v1/metadata/search?tag={tag}", 200)
+        names = sorted(item["qualified_name"] for item in page["items"])
+        return names, page["facets"]["tag"].get(tag, 0)
+
+    chain(graph, "a", "b", "c")
+    graph.tag("a", "PII")
+    graph.settle()
+    assert found("PII") == (["a", "b", "c"], 3)
+    graph.tag("a")
+    graph.settle()
+    assert found("PII") == ([], 0)
