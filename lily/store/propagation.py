@@ -70,7 +70,12 @@ UPDATE propagation_task t
     WHERE o.tenant = %(tenant)s AND o.state = 'waiting'
       AND o.names IS NOT DISTINCT FROM %(names)s::text[] ORDER BY o.created_at LIMIT 1)
 """
+ALL_WAITS = """
+SELECT 1 FROM propagation_task
+ WHERE tenant = %s AND state = 'waiting' AND whole AND names IS NULL LIMIT 1
+"""
 MANY_STARTS = 20_000
+FLOOD = 500  # facts at once: an estate is being loaded
 STOCK_EVERY = 2.0
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 PATIENCE = 120.0
@@ -145,14 +150,11 @@ class Propagator:
         scope = _scope(conn, tenant, found, looked.ends)
         context = self.context(conn, tenant)
         newest = found.whole or stretch.facts[-1]
-        try:
-            made = self.plan(conn, tenant, scope, context, self.small)
-        except TooLarge:
+        made = self._small(conn, stretch, scope, context)
+        if made is None:
             _ask(conn, tenant, scope, newest, self.small + 1, now)
-            made = Plan([])
-            self._tell(tenant, None)
-        else:
-            self._tell(tenant, made.guids)
+        self._tell(tenant, made.guids if made else None)
+        made = made or Plan([])
         facts = [*looked.facts, *limited(made, newest.cause, now), *self._failed(newest.cause)]
         if made.differences or facts:
             causes = _causes(found, newest)
@@ -173,6 +175,18 @@ class Propagator:
             )
             for rule, reason in sorted(fresh)
         ]  # fmt: skip
+
+    def _small(
+        self, conn: psycopg.Connection, stretch: Stretch, scope: Scope, context: Context
+    ) -> Plan | None:
+        """None if it is too much for this transaction, or part of a flood that a task awaits."""
+        number = stretch.tenant.number
+        if len(stretch.facts) >= FLOOD and conn.execute(ALL_WAITS, [number]).fetchone():
+            return None
+        try:
+            return self.plan(conn, stretch.tenant, scope, context, self.small)
+        except TooLarge:
+            return None
 
     def _tell(self, tenant: Tenant, guids: frozenset[UUID] | None) -> None:
         for watcher in self._watchers:
