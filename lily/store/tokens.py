@@ -1,12 +1,14 @@
 """Personal tokens, and whom a token text belongs to."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 import msgspec
+import psycopg
 
 from lily.clock import micros
-from lily.errors import NotFound
+from lily.errors import NotFound, Unavailable
 from lily.identity import roles
 from lily.identity.ports import Bearer
 from lily.store.database import TENANTS, Database, Unit
@@ -14,7 +16,7 @@ from lily.store.desk import Desk
 from lily.store.revocations import revoke
 from lily.types import Tenant
 
-COLUMNS = "id, subject, name, role, created_at, expires_at, revoked_at"
+COLUMNS = "id, subject, name, role, created_at, expires_at, revoked_at, used_at"
 INSERT = f"""
 INSERT INTO token (tenant, id, kind, subject, name, digest, role, created_at, expires_at)
 SELECT %(tenant)s, %(id)s, 'personal', %(subject)s, %(name)s, %(digest)s, %(role)s, at,
@@ -35,6 +37,11 @@ SELECT t.id, p.id, p.username, p.role, p.platform, t.role, t.expires_at, now()
   FROM token t JOIN person p ON p.tenant = t.tenant AND p.id = t.subject AND p.active
  WHERE t.tenant = %s AND t.digest = %s AND t.kind = 'personal' AND t.revoked_at IS NULL
 """
+# Who looks again within a minute has said so already; another process may have.
+USED = """
+UPDATE token SET used_at = now()
+ WHERE tenant = %s AND id = %s AND (used_at IS NULL OR used_at < now() - interval '1 minute')
+"""
 
 
 class PersonalToken(msgspec.Struct, frozen=True):
@@ -45,6 +52,7 @@ class PersonalToken(msgspec.Struct, frozen=True):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    used_at: datetime | None
 
 
 def create(
@@ -104,8 +112,14 @@ class Directory:
         # A token made when its owner had more rights may not keep them.
         if limited and not roles.weaker(limited, own):
             return None
+        self._note_used(owner, token)
         role, whole = limited or own, platform and not limited
         return Bearer(owner, token, subject, name, role, whole, expires, micros(at))
+
+    def _note_used(self, owner: Tenant, token: UUID) -> None:
+        """Roughly when it was used last. That this cannot be written refuses nobody."""
+        with suppress(Unavailable, psycopg.Error), self._database.home_unit(owner) as unit:
+            unit.conn.execute(USED, [owner.number, token])
 
     def _active(self, column: str, value: UUID | int) -> Tenant | None:
         with self._database.home() as conn:

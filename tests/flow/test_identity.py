@@ -214,6 +214,23 @@ def test_a_personal_token_gives_no_more_than_its_owner_has(
     assert client.post(url, headers=token, json={"name": "y"}).status_code == 403
 
 
+def test_a_personal_token_says_when_it_was_used_last(client: Client, own: Tenant) -> None:
+    root, url = logged_in(client, own), "/api/v1/tokens"
+    made = client.post(url, headers=root, json={"name": "job"}).json()
+
+    def used() -> Any:
+        found = client.get(url, headers=root).json()["items"]
+        return next(each["used_at"] for each in found if each["id"] == made["id"])
+
+    assert used() is None
+    for _ in range(2):
+        assert client.get("/api/v1/auth/validate", headers=bearer(made["token"])).is_success
+    first = used()
+    assert first is not None
+    assert client.get("/api/v1/auth/validate", headers=bearer(made["token"])).is_success
+    assert used() == first  # to a minute
+
+
 def test_what_belongs_to_another_tenant_does_not_exist(
     client: Client, core: Core, own: Tenant
 ) -> None:

@@ -46,6 +46,7 @@ class Token(Shown):
     role: str | None
     created_at: datetime
     expires_at: datetime | None
+    used_at: datetime | None = Field(None, description="When it was used last, to a minute.")
 
 
 class ShownOnce(Token):
