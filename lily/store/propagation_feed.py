@@ -103,7 +103,9 @@ def rests_at(conn: psycopg.Connection, tenant: int) -> int | None:
     """Where the feed stands, if nothing in it still has to be handled and no task waits."""
     row = conn.execute(HEADS, [[tenant]]).fetchone()
     head: int = row[1] if row else 0
-    facts, _ = read(conn, tenant, standing(conn, tenant), head)
+    facts, end = read(conn, tenant, standing(conn, tenant), head)
+    while not facts and end < head:
+        facts, end = read(conn, tenant, end, head)
     waiting = conn.execute(WAITING, [tenant]).fetchone()
     return None if facts or waiting else head
 

@@ -1,11 +1,10 @@
 """The host of crawlers: differences, deletions after the end, one run at a time, retries."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
@@ -24,6 +23,7 @@ from tests.flow.apply import read
 from tests.flow.corridor import Corridor, append
 from tests.flow.crawling import TESTER, ask, connect, crawled, run_of, waiting
 from tests.flow.sources import Estate
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +51,6 @@ def later(system: Core, **span: float) -> Core:
     """The same system, some time later."""
     clock = FrozenClock(system.clock.now() + timedelta(**span))
     return Core(system.settings, clock, system.seal, system.database)
-
-
-def until(met: Callable[[], Any]) -> None:
-    end = time.monotonic() + 20
-    while not met():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
 
 
 def test_only_differences_are_sent_and_gone_is_said_after_the_end(
@@ -200,7 +193,7 @@ def test_one_connection_is_crawled_by_one_process_at_a_time(
     assert ask(core, tenant, connection) == first  # one that waits is enough
     busy = Thread(target=crawl.work, args=(system, Event()))
     busy.start()
-    until(lambda: run_of(core, tenant, first).state == "running")
+    until(lambda: run_of(core, tenant, first).state == "running", 20)
     second = ask(core, tenant, connection)
     assert second != first
     crawl.work(system, Event())
@@ -239,7 +232,7 @@ def test_a_cancelled_run_stops_and_deletes_nothing(
     id = ask(core, tenant, connection)
     busy = Thread(target=crawl.work, args=(system, Event()))
     busy.start()
-    until(lambda: run_of(core, tenant, id).state == "running")
+    until(lambda: run_of(core, tenant, id).state == "running", 20)
     with core.database.unit(tenant) as unit:
         crawls.cancel(unit, id, TESTER, core.clock.now())
     estate.go_on()

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event, Thread
@@ -25,6 +24,7 @@ from tests.flow.corridor import Corridor, append
 from tests.flow.people import Person, admin, with_role
 from tests.flow.sources import Estate
 from tests.serving import serving
+from tests.waiting import until
 
 ROUTE = "/api/v1/connections"
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -60,14 +60,6 @@ def send(who: Person, method: str, path: str, body: Any = None) -> Any:
 def make(who: Person, plugin: str, **more: Any) -> Any:
     body = {"name": "ours", "plugin": plugin, "uses": ["source"], **more}
     return send(who, "POST", ROUTE, body)
-
-
-def until(met: Callable[[], Any], seconds: float = 10) -> float:
-    began = time.monotonic()
-    while not met():
-        assert time.monotonic() - began < seconds, "it did not happen"
-        time.sleep(0.01)
-    return time.monotonic() - began
 
 
 def test_a_source_is_made_run_followed_and_listed(

@@ -3,8 +3,6 @@
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from threading import Event, Thread
 
 import pytest
@@ -14,13 +12,7 @@ from lily.store.presence import alive, presence
 from lily.types import Tenant
 from lily.wiring import Core
 from lily.workers import main
-
-
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+from tests.waiting import until
 
 
 def test_a_role_is_seen_while_it_runs_and_tells_what_it_says(core: Core) -> None:
