@@ -18,6 +18,7 @@ from lily.store.seal import Seal
 from lily.types import Tenant
 
 FRESH = 5.0  # a revoked key is good for so long at most
+AGAIN = 0.1  # an unknown one may be new; who makes ids up does not keep us busy
 BYTES = 32
 
 
@@ -70,7 +71,8 @@ def revoke(database: Database, clock: Clock, tenant: Tenant, id: str) -> None:
 
 
 class Keys:
-    """All keys that are good now, asked for by id; looked up again every few seconds."""
+    """All keys that are good now, asked for by id; looked up again every few seconds, and at once
+    for one that is not among them."""
 
     def __init__(self, database: Database, unseal: Callable[[bytes, bytes], bytes]) -> None:
         self._database = database
@@ -79,7 +81,8 @@ class Keys:
         self._looked = float("-inf")
 
     def __call__(self, id: str) -> Key | None:
-        if monotonic() - self._looked > FRESH:
+        age = monotonic() - self._looked
+        if age > FRESH or (id not in self._known and age > AGAIN):
             self._known = self._load()
             self._looked = monotonic()
         return self._known.get(id)
