@@ -125,6 +125,7 @@ class Database:
             conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             try:
                 with conn.transaction():
+                    conn.execute(PATIENT)  # what is read is worked on between two statements
                     bind_many(conn, tenants)
                     yield conn
             finally:
@@ -258,6 +259,7 @@ BIND = (
     "SELECT set_config('lily.tenant', %s, true), set_config('lily.sight', %s, true),"
     " (SELECT halt(phase) FROM departure WHERE number = %s)"
 )
+PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '30min'"
 HEAD = "SELECT position FROM feed_head WHERE tenant = %s"
 # Logins stay at home, wherever else the tenant has gone.
 BIND_AT_HOME = BIND[:-1] + " AND phase <> 'gone')"

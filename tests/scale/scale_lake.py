@@ -52,6 +52,7 @@ def test_upkeep_leaves_snapshots_and_files_to_a_rest_catalog(place: flow.Place) 
     flow.assert_level(place)
 
 
+@pytest.mark.parametrize("here", ["rest"], indirect=True)
 def test_spark_merges_what_differs(
     place: flow.Place,
     tmp_path: Path,
