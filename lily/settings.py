@@ -71,6 +71,14 @@ class Settings(BaseSettings):
     )
     spark: str = Field("local[*]", description="Spark master: `local[*]`, `spark://…`, `k8s://…`.")
     spark_memory: str = Field("1g", description="Heap of the Spark driver.")
+    spark_cores: int = Field(
+        2, ge=1, description="Cores of a Spark cluster that each streaming stage takes."
+    )
+    spark_python: str = Field(
+        "",
+        description="Python of a Spark cluster's executors, if it lacks Lily's dependencies: they"
+        " are shipped then. Else the path of the running one, with dependencies installed there.",
+    )
     host: str = Field("127.0.0.1", description="Address the API listens on.")
     port: int = Field(8585, ge=0, le=65535, description="Port the API listens on.")
     metrics_port: int = Field(

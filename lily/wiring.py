@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
+import msgspec
+
 from lily import plugins
 from lily.clock import Clock, SystemClock
 from lily.errors import PluginError, Unavailable
@@ -27,7 +29,6 @@ from lily.outside import Outside
 from lily.settings import Settings
 from lily.store import archive, seal, tenants
 from lily.store.database import HOME, LEAST, Database, Role
-from lily.store.embedded import Server
 from lily.store.guard import Guard
 from lily.store.idempotency import Answers
 from lily.store.keys import Keyring
@@ -43,6 +44,7 @@ from lily.types import Tenant
 
 if TYPE_CHECKING:
     from lily.lake.cell import CellLake
+    from lily.store.embedded import Server
 
 IMAGE_JARS = Path(sys.prefix) / "jars"
 
@@ -60,10 +62,12 @@ class Core:
         self.database.close()
 
 
-def server(settings: Settings) -> Server | None:
+def server(settings: Settings) -> "Server | None":
     """The embedded PostgreSQL, if that is what is configured."""
     if settings.database != "embedded":
         return None
+    from lily.store.embedded import Server  # executors of a cluster have none to import
+
     return Server(settings.home / "postgres")
 
 
@@ -98,6 +102,26 @@ def save(settings: Settings, path: Path) -> None:
 def reopen(path: str, role: Role) -> Core:
     """The same wiring again, in a process that Spark started."""
     return core(Settings.model_validate_json(Path(path).read_text()), role, pool=2)
+
+
+def pack(settings: Settings) -> str:
+    """Settings and keys for a process on another machine. A secret: only in memory, never shown."""
+    keys = secret_key_file(settings)
+    seal.load(keys)  # makes the file, if there is none
+    found = settings.model_copy(update={"database": home_url(settings)})
+    return msgspec.json.encode([found.model_dump_json(), keys.read_text()]).decode()
+
+
+def packed(path: str) -> str:
+    """The same of what `save` has left."""
+    return pack(Settings.model_validate_json(Path(path).read_text()))
+
+
+def unpacked(text: str, role: Role) -> Core:
+    """The same wiring again where there is neither our folder nor our environment."""
+    document, keys = msgspec.json.decode(text, type=tuple[str, str])
+    settings, ring = Settings.model_validate_json(document), seal.parse(keys)
+    return Core(settings, SystemClock(), ring, Database(home_url(settings), role, ring.open, 2))
 
 
 def kafka(settings: Settings) -> Kafka | None:

@@ -35,7 +35,7 @@ from lily.store.throttle import Throttle
 from lily.tags.effective import effective
 from lily.telemetry import logger
 from lily.types import LANES, Lane, Tenant
-from lily.wiring import Core, save
+from lily.wiring import Core
 
 IDLE = 60.0
 POLL = 0.2
@@ -46,7 +46,7 @@ QUICK = "-XX:TieredStopAtLevel=1"
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What an executor has to know."""
+    """What an executor has to know; the settings are packed, for it may be on another machine."""
 
     settings: str
     runner: UUID
@@ -56,12 +56,11 @@ class Task(msgspec.Struct, frozen=True):
 
 def work(core: Core, stop: Event, idle: float = IDLE) -> None:
     """Do the jobs that wait, and end when there was none for a while."""
-    settings = core.settings.home / "run" / "bulk.json"
-    save(core.settings, settings)
+    packed = wiring.pack(core.settings)
     runner = uuid4()
     board = Board(core.database, runner)
-    chosen, scratch = core.settings, core.settings.home / "spark"
-    spark = session(_wide(chosen.spark), chosen.spark_memory, scratch, "lily-bulk", QUICK)
+    chosen = core.settings
+    spark = session(core, "lily-bulk", QUICK, master=_wide(chosen.spark), modest=False)
     # A part is a task, and a record: it is read whole, and split where it is merged.
     spark.conf.set("spark.sql.files.maxPartitionBytes", str(PART))
     spark.conf.set("spark.sql.files.openCostInBytes", str(PART))
@@ -74,7 +73,7 @@ def work(core: Core, stop: Event, idle: float = IDLE) -> None:
             job = board.claim()
             if job is not None:
                 quiet = 0.0
-                run = Run(core, board, spark, job, runner, str(settings), stop)
+                run = Run(core, board, spark, job, runner, packed, stop)
                 loaded += run.run()
             elif loaded:
                 bulk_archive.keep_left_over(core, loaded.pop(0))
@@ -229,7 +228,7 @@ class Worker:
     """What a Python worker keeps between tasks: connections, hooks, tenants."""
 
     def __init__(self, settings: str) -> None:
-        self.core = wiring.reopen(settings, "lily_system")
+        self.core = wiring.unpacked(settings, "lily_system")
         self._hooks: HookCache = {}
         self._loaders: dict[UUID, Loader] = {}
 

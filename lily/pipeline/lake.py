@@ -78,7 +78,7 @@ def with_jars(
     if place.startswith("s3:"):
         catalog |= on_s3(lake_storage(chosen))
     more = options(catalog, jars) if jars else {}
-    spark = session(chosen.spark, chosen.spark_memory, scratch, "lily-lake", more=more)
+    spark = session(core, "lily-lake", more=more)
     return spark, {HOME: ByMerge(spark, scratch)} if jars else {}
 
 

@@ -59,15 +59,11 @@ def run(core: Core, stop: Event) -> None:
 
 def _lead(core: Core, stop: Event, me: Presence) -> None:
     home = core.settings.home
-    scratch = home / "spark"
     settings = home / "run" / "pipeline.json"
     save(core.settings, settings)
     me.say(warm=False, state="starting")
     log = kafka.find(core)
-    more = log.options if log else None
-    spark = session(
-        core.settings.spark, core.settings.spark_memory, scratch, "lily-ingest", more=more
-    )
+    spark = session(core, "lily-ingest", more=log.options if log else None)
     job = Job(core, stop)
     stage = lake.LakeStage(core, stop, pressed=lambda: job.is_pressed)
     queries: list[StreamingQuery] = []

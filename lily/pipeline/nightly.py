@@ -116,9 +116,7 @@ def following(now: datetime) -> datetime:
 def _spark(core: Core) -> tuple[SparkSession, str]:
     settings = core.settings.home / "run" / "recompute.json"
     save(core.settings, settings)
-    scratch = core.settings.home / "spark"
-    memory = core.settings.spark_memory
-    return session(core.settings.spark, memory, scratch, "lily-recompute"), str(settings)
+    return session(core, "lily-recompute"), str(settings)
 
 
 def _moved(core: Core, tenant: Tenant) -> int | None:

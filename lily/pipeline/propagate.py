@@ -62,7 +62,7 @@ class FactSource(DataSource):
         return SCHEMA
 
     def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:
-        return FactReader(self.options["settings"])
+        return FactReader(wiring.packed(self.options["settings"]))
 
 
 class FactReader(SimpleDataSourceStreamReader):
@@ -92,7 +92,7 @@ class FactReader(SimpleDataSourceStreamReader):
 
     def _open(self) -> FactTail:
         if self._tail is None:
-            self._tail = FactTail(wiring.reopen(self._settings, "lily_system").database)
+            self._tail = FactTail(wiring.unpacked(self._settings, "lily_system").database)
         return self._tail
 
 
@@ -210,8 +210,7 @@ def run(core: Core, stop: Event) -> None:
         attached = Attached(core, stop, queries)
         settings = core.settings.home / "run" / f"{DUTY}.json"
         wiring.save(core.settings, settings)
-        scratch = core.settings.home / "spark"
-        spark = session(core.settings.spark, core.settings.spark_memory, scratch, "lily-propagate")
+        spark = session(core, "lily-propagate")
         try:
             attached.start(spark, settings)
             while not stop.wait(BEAT):

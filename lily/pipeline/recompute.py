@@ -44,7 +44,7 @@ ROW = ["guid", "field", "name", "value", "rule"]
 
 
 class Errand(msgspec.Struct, frozen=True):
-    """What an executor has to know."""
+    """What an executor has to know; the settings are packed, for it may be on another machine."""
 
     settings: str
     tenant: Tenant
@@ -182,7 +182,7 @@ def _frame(
     what: str, schema: str,
 ) -> DataFrame:  # fmt: skip
     """A few slices a task: an executor opens its own connection and reads its share."""
-    errand = msgspec.json.encode(Errand(settings, tenant, moment, carriers, what))
+    errand = msgspec.json.encode(Errand(wiring.packed(settings), tenant, moment, carriers, what))
     tasks = min(SLICES, spark.sparkContext.defaultParallelism)
     slices = spark.range(0, SLICES, 1, tasks)
     return slices.mapInArrow(_reader(errand, what), schema)
@@ -191,7 +191,7 @@ def _frame(
 def _reader(errand: bytes, what: str) -> Callable[[Iterable[pa.RecordBatch]], Iterable[Any]]:
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         asked = msgspec.json.decode(errand, type=Errand)
-        core = wiring.reopen(asked.settings, "lily_system")
+        core = wiring.unpacked(asked.settings, "lily_system")
         conn = direct(core.database, asked.tenant.cell)
         try:
             join_moment(conn, asked.moment)

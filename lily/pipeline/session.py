@@ -2,43 +2,50 @@
 
 import logging
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
+from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lily.errors import Fenced
+from lily.pipeline import shipping
+from lily.wiring import Core
 
 CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
 
+# More than Spark hides by itself: what its pages show must let nobody in.
+SECRETS = "(?i)secret|passw|token|access[.]?key|credential|jaas|sasl"
+
+
 def session(
-    master: str,
-    memory: str,
-    scratch: Path,
+    core: Core,
     application: str,
     java: str = "",
     more: Mapping[str, str] | None = None,
+    master: str = "",
+    modest: bool = True,
 ) -> SparkSession:
-    """A session made for small, quick batches: see docs/decisions for each choice."""
+    """A session made for small, quick batches: see docs/decisions for each choice.
+
+    On a cluster who is `modest` takes only so many cores as the settings say, because it stays.
+    """
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    chosen, scratch = core.settings, core.settings.home / "spark"
     scratch.mkdir(parents=True, exist_ok=True)
-    # Spark reads these from nowhere else when the session is made in a running interpreter.
-    os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")  # noqa: TID251
+    where = master or chosen.spark
+    placed = _local() if where.startswith("local") else _cluster(core, scratch, modest)
     options = {
-        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{_java(scratch)} {java}".strip(),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
@@ -54,11 +61,52 @@ def session(
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
         "spark.log.level": "ERROR",
+        **placed,
+        **(more or {}),
     }
-    builder = SparkSession.builder.master(master).appName(application)
-    for name, value in {**options, **(more or {})}.items():
+    _start_java(chosen.spark_memory, f"{_java(scratch)} {java}", options.get("spark.jars", ""))
+    builder = SparkSession.builder.master(where).appName(application)
+    for name, value in options.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _start_java(memory: str, options: str, jars: str) -> None:
+    """The JVM, told only what it cannot be told later.
+
+    Left to itself Spark writes the whole configuration on its command line, for all to read.
+    """
+    told = ["--driver-memory", memory, "--driver-java-options", options.strip()]
+    told += ["--jars", jars] if jars else []
+    os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*told, "pyspark-shell"])  # noqa: TID251
+    SparkContext._ensure_initialized()
+
+
+def _local() -> dict[str, str]:
+    # Spark reads these from nowhere else when the session is made in a running interpreter.
+    os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")  # noqa: TID251
+    return {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+
+
+def _cluster(core: Core, scratch: Path, modest: bool) -> dict[str, str]:
+    """Executors elsewhere: they get the code; spark-defaults.conf says what else they need."""
+    chosen = core.settings
+    given = chosen.spark_python
+    os.environ["PYSPARK_PYTHON"] = given or sys.executable  # noqa: TID251
+    if given:
+        # Streaming sources run here, with that interpreter, and have to find what we have.
+        os.environ["PYTHONPATH"] = os.pathsep.join(shipping.places())  # noqa: TID251
+    shipped = shipping.archive(scratch / "shipped", whole=bool(given))
+    options = {
+        "spark.archives": f"{shipped}#{shipping.FOLDER}",
+        "spark.executorEnv.PYTHONPATH": shipping.FOLDER,
+        "spark.redaction.regex": SECRETS,
+    }
+    return {**options, "spark.cores.max": str(chosen.spark_cores)} if modest else options
 
 
 def fresh_checkpoint(folder: Path) -> Path:

@@ -45,7 +45,7 @@ class LogSource(DataSource):
         return SCHEMA
 
     def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:
-        return LogReader(self.options["settings"])
+        return LogReader(wiring.packed(self.options["settings"]))
 
 
 class LogReader(SimpleDataSourceStreamReader):
@@ -82,7 +82,7 @@ class LogReader(SimpleDataSourceStreamReader):
 
     def _connect(self) -> Database:
         if self._database is None:
-            self._database = wiring.reopen(self._settings, "lily_system").database
+            self._database = wiring.unpacked(self._settings, "lily_system").database
         return self._database
 
     def _applied(self) -> Offsets:

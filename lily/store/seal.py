@@ -52,4 +52,9 @@ def load(path: Path) -> Seal:
         else:
             with os.fdopen(handle, "wb") as file:
                 file.write(base64.b64encode(os.urandom(32)) + b"\n")
-    return Seal([base64.b64decode(line) for line in path.read_text().split()])
+    return parse(path.read_text())
+
+
+def parse(text: str) -> Seal:
+    """One key a line, newest first."""
+    return Seal([base64.b64decode(line) for line in text.split()])
