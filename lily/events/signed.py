@@ -7,9 +7,8 @@ A record in Kafka carries the header `lily-signature: v1,<key id>,<base64 of HMA
 import base64
 import binascii
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
@@ -116,12 +115,6 @@ def _theirs(lane: Lane, known: Key, value: bytes) -> Opened | Refused:
     if (right := lane_of(name)) != lane:
         return Refused(f"belongs into the topic of {right}", known.tenant, readable)
     return Opened(known.tenant, name, readable)
-
-
-def header_of(headers: Sequence[Mapping[str, Any]] | None) -> bytes | None:
-    """The signature among a record's headers; the last one counts."""
-    found = [each["value"] for each in headers or () if each["key"] == HEADER]
-    return found[-1] if found else None
 
 
 def _digest(secret: bytes, key: bytes, value: bytes) -> bytes:
