@@ -27,6 +27,7 @@ SEVERITY: Mapping[str, Any] = {
     "SEV-1": "critical", "SEV-2": "high", "SEV-3": "medium", "SEV-4": "low",
 }  # fmt: skip
 OPENING = "open_"
+MOST_TABLES = 50
 
 
 class MonteCarlo:
@@ -70,6 +71,7 @@ def signal(call: Mapping[str, Any]) -> SignalSeen:
     rule = next((r for r in (_mapping(e.get("rule")) for e in [*events, payload]) if r), {})
     kind = _text(call.get("type"))
     feedback = FEEDBACK.get(_text(_either(call, payload, "alert_feedback")))
+    tables = _tables(payload, events, rule)
     state = feedback or ("open" if kind.startswith(OPENING) else None)
     return SignalSeen(
         key=_digest(call),
@@ -82,7 +84,8 @@ def signal(call: Mapping[str, Any]) -> SignalSeen:
         rule=_text(rule.get("uuid")),
         url=_text(_either(payload, call, "url")),
         owner=_text(_either(call, payload, "owner")),
-        names=_names(payload, events, rule),
+        names=tables[0] if tables else [],
+        others=tables[1:],
         details={
             "type": kind,
             **{k: call[k] for k in ("action", "version", "payload") if k in call},
@@ -136,17 +139,32 @@ def _description(events: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(dict.fromkeys(lines)) if len(set(lines)) > 1 else ""
 
 
-def _names(
+def _tables(
     payload: Mapping[str, Any], events: Sequence[Mapping[str, Any]], rule: Mapping[str, Any]
-) -> list[str]:
-    """What they call the table: its full id, its name in the group, its name alone."""
-    places = [*events, payload]
-    compared = [_mapping(c) for c in _list(rule.get("comparisons"))]
-    full = [_text(place.get("full_table_id")) for place in [*places, *compared]]
-    tables = [_text(place.get("table_name")) for place in places]
+) -> list[list[str]]:
+    """What they call each table: its full id, its name in the group, its name alone."""
     group = _text(payload.get("group_id"))
-    grouped = [f"{group}.{table}" if group and table else "" for table in tables]
-    return list(dict.fromkeys(name for name in [*full, *grouped, *tables] if name))[:20]
+    compared = [_mapping(c) for c in _list(rule.get("comparisons"))]
+    told = [_names(place, group) for place in (*events, payload)]
+    found: list[list[str]] = []
+    for names in told if any(told) else [_names(each, group) for each in compared]:
+        if names and not (same := [each for each in found if _alike(each[0], names[0])]):
+            found.append(names)
+        elif names:
+            same[0][:] = dict.fromkeys([*same[0], *names])
+    return found[:MOST_TABLES]
+
+
+def _alike(one: str, other: str) -> bool:
+    """Whether the shorter name may be the end of the longer one."""
+    left, right = (f".{name.replace(':', '.').lower()}" for name in (one, other))
+    return left.endswith(right) or right.endswith(left)
+
+
+def _names(place: Mapping[str, Any], group: str) -> list[str]:
+    full, table = _text(place.get("full_table_id")), _text(place.get("table_name"))
+    grouped = f"{group}.{table}" if group and table else ""
+    return [name for name in (full, grouped, table) if name]
 
 
 def _account(call: Mapping[str, Any]) -> str:

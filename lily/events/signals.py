@@ -32,6 +32,7 @@ class SignalSeen(
     comment: str = ""
     person: str = ""  # who did it there, if the tool tells
     names: list[str] = []
+    others: list[list[str]] = []  # names of further assets that it is about, each as `names`
     details: dict[str, Any] = {}
 
     @property

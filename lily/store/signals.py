@@ -35,6 +35,7 @@ LINK = (
     " DO UPDATE SET closed = excluded.closed, spoke_at = excluded.spoke_at,"
     " spoke_at_offset = excluded.spoke_at_offset"
 )
+TABLES = "further assets of "  # in the details of an incident, under the id that names them
 STILL_OPEN = "SELECT FROM incident_external WHERE tenant = %s AND incident = %s AND NOT closed"
 BY_PREFIX = (
     f"{incidents.SELECT} WHERE tenant = %s AND id BETWEEN %s AND %s ORDER BY id LIMIT 2 FOR UPDATE"
@@ -136,9 +137,37 @@ def _take(unit: Unit, message: Heard, now: datetime) -> Told:
     signal = message.signal
     who = Who(signal.person or message.by, message.source, now, message.cause, message.traceparent)
     if not signal.incident:
-        return _heard(unit, signal, message.source, message.when, who)
+        if signal.others:
+            kept = {TABLES + (signal.external_id or signal.key): signal.others}
+            signal = msgspec.structs.replace(signal, details={**signal.details, **kept})
+        touched, facts = _heard(unit, signal, message.source, message.when, who)
+        for each in _others(unit, signal, touched[0]) if touched else ():
+            more = _heard(unit, each, message.source, message.when, who)
+            touched += more[0]
+            facts += more[1]
+        return touched, facts
     found = _meant(unit, signal.incident)
     return _moved(unit, found, signal, who) if found is not None else ([], [])
+
+
+def _others(unit: Unit, signal: SignalSeen, incident: Incident) -> list[SignalSeen]:
+    """The same signal for each further asset, also where only an earlier one has named it.
+
+    Each has an incident of its own, under the tool's id with the asset's name behind it.
+    """
+    external = signal.external_id or signal.key
+    found = []
+    for called in incident.details.get(TABLES + external) or ():
+        usable = names.usable(called)
+        if usable:
+            alone = len(place(unit, usable)) == 1  # of one rule only one can wait for its asset
+            found.append(
+                msgspec.structs.replace(
+                    signal, external_id=f"{external}|{'.'.join(names.parts(usable[0]))}",
+                    names=usable, others=[], rule=signal.rule if alone else "",
+                )
+            )  # fmt: skip
+    return found
 
 
 def _heard(unit: Unit, signal: SignalSeen, source: str, when: When, who: Who) -> Told:
@@ -170,9 +199,10 @@ def _found_or_opened(
     unit: Unit, signal: SignalSeen, source: str, external: str, who: Who
 ) -> tuple[Incident, Fact | None]:
     """The open one of the same rule and asset, else a new one."""
-    guid = by_rule(unit, source, signal.rule)
     called = names.usable(signal.names)
-    found = [] if guid else place(unit, called)
+    found = place(unit, called) if signal.others or "|" in external else []
+    guid = None if found else by_rule(unit, source, signal.rule)
+    found = found or ([] if guid else place(unit, called))
     if len(found) == 1:
         guid = found[0].guid
     if signal.rule:

@@ -253,3 +253,27 @@ def test_incidents_of_another_tenant_do_not_exist(core: Core, system: Core, tena
     [incident] = all_of(core, tenant)
     assert incident.guid is None
     assert all_of(core, other) == []
+
+
+def test_an_incident_of_several_tables_is_on_each_of_them(
+    core: Core, system: Core, tenant: Tenant
+) -> None:
+    for name in ("one", "two"):
+        seen(system, tenant, f"bigquery://z/z.a.{name}", asset_type="table")
+    told: dict[str, Any] = {
+        "external_id": "7", "rule": "r", "names": ["z:a.one"],
+        "others": [["z:a.two"], ["z:a.three"]],
+    }  # fmt: skip
+    heard(system, tenant, state="open", title="Late", **told)
+    found = {incident.names[0]: incident for incident in all_of(core, tenant)}
+    places = {name: incident.guid for name, incident in found.items()}
+    assert places == {
+        "z:a.one": read(core, tenant, "bigquery://z/z.a.one").guid,
+        "z:a.two": read(core, tenant, "bigquery://z/z.a.two").guid,
+        "z:a.three": None,
+    }
+    heard(system, tenant, state="open", title="Late", **told)
+    assert len(all_of(core, tenant)) == 3
+    heard(system, tenant, external_id="7", state="resolved")  # names nothing any more
+    assert {incident.state for incident in all_of(core, tenant)} == {"resolved"}
+    assert not read(core, tenant, "bigquery://z/z.a.two").layers & INCIDENTS

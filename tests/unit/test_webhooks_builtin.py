@@ -273,3 +273,16 @@ def test_a_cloud_event_that_makes_no_sense_says_why() -> None:
     headers, body = standard({"type": "x", "data": {"state": "odd"}})
     with pytest.raises(Unreadable, match=r"data\.state"):
         webhook.receive({**headers, "lily-received-at": str(NOW)}, body)
+
+
+def test_each_table_of_a_monte_carlo_incident_is_named_apart() -> None:
+    events = [
+        {"full_table_id": "zeus:ares.artemis", "table_name": "artemis"},
+        {"table_name": "artemis"},
+        {"full_table_id": "zeus:hera.artemis"},
+        {"table_name": "apollo"},
+    ]
+    call = {**ANOMALY, "payload": {**ANOMALY["payload"], "event_list": events}}
+    said = signal(call)
+    assert said.names == ["zeus:ares.artemis", "artemis"]
+    assert said.others == [["zeus:hera.artemis"], ["zeus:ares.apollo", "apollo"]]
