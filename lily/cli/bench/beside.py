@@ -1,6 +1,8 @@
 """Another engine of decisions, started beside Lily and asked the same over HTTP."""
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import time
@@ -67,12 +69,14 @@ async def _asked(
 @contextmanager
 def serving(name: str, command: Sequence[str], port: int) -> Iterator[str]:
     """The engine while it answers on this port of the loopback address."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(  # a group of its own: some are started by a wrapper
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         _wait(name, port, process)
         yield f"http://127.0.0.1:{port}"
     finally:
-        process.terminate()
+        os.killpg(process.pid, signal.SIGTERM)
         process.wait(20)
 
 
