@@ -125,7 +125,7 @@ class LakeStage:
         try:
             if alive(self._core.database, "lake"):
                 return True
-            patience = PATIENCE if self._pressed() else 1 if self._loading() else 0
+            patience = PATIENCE if self._pressed() or self._loading() else 0
         except Unavailable:
             return True
         self._yielded = self._yielded + 1 if self._yielded < patience else 0
