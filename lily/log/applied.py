@@ -12,6 +12,7 @@ from lily.types import LANES, Lane, Place
 Part = tuple[Lane, int]
 
 POLL = 0.25
+DRAIN = 2.0
 POSITIONS = "SELECT lane, part, position FROM applied"
 
 
@@ -62,10 +63,19 @@ class Applied:
             self._move({(lane, part): position for lane, part, position in rows})
             if not any(self._heaps.values()):
                 self._someone.clear()
-                await self._someone.wait()  # nobody waits: nothing to ask
+                await self._rest(conn)
                 continue
             async for notice in conn.notifies(timeout=POLL, stop_after=1):
                 self._move(_parse(notice.payload))
+
+    async def _rest(self, conn: psycopg.AsyncConnection) -> None:
+        """Until somebody waits. What is told meanwhile is taken in: a listener who does not read
+        would hold up the database's whole queue."""
+        while not self._someone.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._someone.wait(), DRAIN)
+            async for _ in conn.notifies(timeout=0):
+                pass
 
     async def _open(self) -> psycopg.AsyncConnection:
         if self._conn is None:
