@@ -90,16 +90,7 @@ def test_secrets_are_split_off_and_joined_again(hooks: Path) -> None:
     assert plugins.join({"note": "n"}, secrets) == {"note": "n"}
 
 
-def test_the_package_under_plugins_installs_and_runs_with_nothing_changed_in_lily(
-    tmp_path: Path,
-) -> None:
-    source = tmp_path / "source"  # building writes beside the sources
-    shutil.copytree(ROOT / "plugins" / "lily-glossary", source)
-    target = tmp_path / "installed"
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    offline = ["--no-deps", "--no-index", "--no-build-isolation", "--no-cache-dir"]
-    subprocess.run([*pip, *offline, "--target", str(target), str(source)], check=True)
-    program = """
+GLOSSARY = """
 from lily import plugins
 from lily.sdk import AssetSeen
 (found,) = [d for d in plugins.describe("hook") if d.name == "glossary"]
@@ -107,6 +98,26 @@ assert (found.package, found.version, found.problem) == ("lily-glossary", "1.0.0
 hook = plugins.build("hook", "glossary", {"terms": {"cust": "Customer"}})
 assert hook(AssetSeen(qualified_name="a", asset_name="custId")).business_terms == ["Customer"]
 """
+EXAMPLES = """
+from lily import plugins
+for kind in plugins.KINDS:
+    found = [d for d in plugins.describe(kind) if d.package == "lily-examples"]
+    assert [d.problem for d in found] == [""], (kind, found)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "program"), [("lily-glossary", GLOSSARY), ("lily-examples", EXAMPLES)]
+)
+def test_a_package_under_plugins_installs_and_runs_with_nothing_changed_in_lily(
+    tmp_path: Path, package: str, program: str
+) -> None:
+    source = tmp_path / "source"  # building writes beside the sources
+    shutil.copytree(ROOT / "plugins" / package, source)
+    target = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    offline = ["--no-deps", "--no-index", "--no-build-isolation", "--no-cache-dir"]
+    subprocess.run([*pip, *offline, "--target", str(target), str(source)], check=True)
     path = {"PYTHONPATH": f"{target}:{ROOT}"}
     subprocess.run([sys.executable, "-c", program], check=True, env=path, cwd=tmp_path)
     suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(source / "tests")]
