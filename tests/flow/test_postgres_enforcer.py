@@ -253,9 +253,7 @@ def test_verified_means_that_reading_was_tried_and_refused(
     house.run(f"GRANT SELECT ON s.people TO {house.role('analyst')}")
     # A change that changes nothing, and a catalog that lies about it.
     monkeypatch.setattr(postgres_enforcer, "_revokes", lambda *_: [])
-    nobody = postgres_enforcer.MAY_READ.replace(
-        "WHERE", "WHERE false AND"
-    )
+    nobody = postgres_enforcer.MAY_READ.replace("WHERE", "WHERE false AND")
     monkeypatch.setattr(postgres_enforcer, "MAY_READ", nobody)
     report = enforcer.enforce(house.name(), lambda: Said(["email"]), Book())
     assert f"{house.role('analyst')} still reads s.people" in failed(report)
