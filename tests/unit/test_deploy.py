@@ -145,7 +145,7 @@ def test_every_setting_that_is_set_exists() -> None:
         for path in DEPLOY.rglob("*")
         if path.is_file() and path.name != "README.md"
     )
-    assert set(re.findall(r"\bLILY_[A-Z_]*[A-Z]", text)) - known <= {"LILY_IMAGE", "LILY_LOG"}
+    assert set(re.findall(r"\bLILY_[A-Z0-9_]*[A-Z0-9]", text)) - known <= {"LILY_IMAGE", "LILY_LOG"}
 
 
 def test_every_role_of_compose_is_a_command() -> None:
