@@ -161,13 +161,13 @@ class Capture:
     def _heard(
         self, open: Mapping[str, psycopg.Connection], places: dict[str, int]
     ) -> Iterator[Change]:
-        ready, _, _ = select.select(list(open.values()), [], [], 1.0)
+        select.select(list(open.values()), [], [], 1.0)
         yield None
         for name, conn in open.items():
-            if conn not in ready:
-                continue
-            ids = [int(note.payload) for note in conn.notifies(timeout=0) if note.payload.isdigit()]
-            if ids:
+            # Until nothing is left: what arrives while an answer is read makes no socket ready.
+            while ids := [
+                int(note.payload) for note in conn.notifies(timeout=0) if note.payload.isdigit()
+            ]:
                 yield from self._told(name, conn.execute(NAMED, [ids]), places)
 
     def _told(
