@@ -12,6 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from lily.connectors import postgres_hold as hold
 from lily.connectors import postgres_masking as masking
+from lily.connectors import postgres_probe as probe
 from lily.connectors import postgres_rights as rights
 from lily.connectors.postgres import Postgres, hosts_of, server_of
 from lily.connectors.postgres_catalog import is_lilys_own
@@ -215,18 +216,21 @@ class _Work:
                 hold.settled(self._conn, relation.oid, over)
 
     def check(self) -> None:
-        """Ask the engine itself whether what is wanted holds."""
+        """Ask the engine itself whether what is wanted holds, and try it where that is possible."""
         for relation, step in self._steps:
             self._findings += step.findings
             users = sorted({user for denied in step.denied.values() for user in denied})
-            rows = self._conn.execute(
-                MAY_READ, {"users": users, "oid": relation.oid, "columns": list(step.denied)}
-            )
-            for user, column in rows:
-                if user in step.denied[column]:
-                    self._findings.append(
-                        Finding("failed", f"{user} still reads {relation.label}", column, user)
-                    )
+            asked = {"users": users, "oid": relation.oid, "columns": list(step.denied)}
+            found = {
+                (user, column)
+                for user, column in self._conn.execute(MAY_READ, asked)
+                if user in step.denied[column]
+            }
+            found.update(probe.readers(self._conn, relation, step.denied))
+            self._findings += [
+                Finding("failed", f"{user} still reads {relation.label}", column, user)
+                for user, column in sorted(found)
+            ]
 
     def finish(self) -> None:
         """The engine has committed: what is as it was before need not be remembered."""

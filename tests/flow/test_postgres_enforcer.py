@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from lily.connectors import postgres_enforcer
 from lily.connectors.postgres import Postgres
 from lily.connectors.postgres_enforcer import PostgresEnforcer
 from lily.sdk.enforcers import Entry, Grantee, Report, Rule, Rules
@@ -244,6 +245,18 @@ def test_a_view_cannot_filter_rows_so_it_is_closed_whole(
     )
     enforcer.enforce(house.name("v"), lambda: Said(filters={"*": "country = 'FR'"}), Book())
     assert house.reads("analyst", "id", "s.v") is None
+
+
+def test_verified_means_that_reading_was_tried_and_refused(
+    house: Warehouse, enforcer: PostgresEnforcer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.run(f"GRANT SELECT ON s.people TO {house.role('analyst')}")
+    # A change that changes nothing, and a catalog that lies about it.
+    monkeypatch.setattr(postgres_enforcer, "_revokes", lambda *_: [])
+    nobody = postgres_enforcer.MAY_READ.replace("WHERE", "WHERE false AND")
+    monkeypatch.setattr(postgres_enforcer, "MAY_READ", nobody)
+    report = enforcer.enforce(house.name(), lambda: Said(["email"]), Book())
+    assert f"{house.role('analyst')} still reads s.people" in failed(report)
 
 
 def test_killed_after_the_ledger_was_written_nothing_is_lost(
