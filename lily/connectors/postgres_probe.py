@@ -22,11 +22,13 @@ def readers(
         return []
     users = sorted({user for each in denied.values() for user in each})
     right = "SET" if conn.info.server_version >= 160_000 else "MEMBER"
-    able = {user for (user,) in conn.execute(BECOME, [users, right]).fetchall()[:MOST]}
+    holders = {grantee for grantee, _ in relation.grants}  # who had a right is tried first
+    able = [user for (user,) in conn.execute(BECOME, [users, right])]
+    tried = set(sorted(able, key=lambda user: (user not in holders, user))[:MOST])
     return [
         (user, column)
         for column, meant in denied.items()
-        for user in sorted(able.intersection(meant))
+        for user in sorted(tried.intersection(meant))
         if _reads(conn, relation, column, user)
     ]
 

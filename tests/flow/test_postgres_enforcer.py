@@ -251,6 +251,7 @@ def test_verified_means_that_reading_was_tried_and_refused(
     house: Warehouse, enforcer: PostgresEnforcer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house.run(f"GRANT SELECT ON s.people TO {house.role('analyst')}")
+    house.run(*(f"CREATE ROLE a{number}_{uuid4().hex[:8]} LOGIN" for number in range(20)))
     # A change that changes nothing, and a catalog that lies about it.
     monkeypatch.setattr(postgres_enforcer, "_revokes", lambda *_: [])
     nobody = postgres_enforcer.MAY_READ.replace("WHERE", "WHERE false AND")
