@@ -5,14 +5,19 @@ rows together with their position, or neither; so whoever goes on from there nei
 doubles anything.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, RESTError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchTableError,
+    RESTError,
+)
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
@@ -24,6 +29,7 @@ from lily.lake.tables import Layout
 CATALOG = "lake"
 NAMESPACE = "lily"
 POSITION = "lily.position"
+TRIES = 5  # of a commit that others may forestall
 PROPERTIES = {
     "format-version": "2",
     "write.parquet.compression-codec": "zstd",
@@ -98,6 +104,17 @@ def append_once(table: Table, rows: Rows, mark: str, number: int) -> None:
     with table.transaction() as transaction:
         transaction.set_properties({mark: str(number)})
         transaction.append(arrow(table, rows), snapshot_properties=marked(position_of(table)))
+
+
+def patiently(commit: Callable[[], None]) -> None:
+    """Somebody else may commit at the same moment: look again at what the table holds by then."""
+    for turn in range(TRIES):
+        try:
+            commit()
+            return
+        except CommitFailedException:
+            if turn == TRIES - 1:
+                raise
 
 
 def mark_of(table: Table, mark: str) -> int:

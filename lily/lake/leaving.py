@@ -3,13 +3,11 @@
 from collections.abc import Callable, Iterable
 
 import pyarrow as pa
-from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
-from lily.lake.cell import CellLake, Position, Rows, append, marked, position_of
+from lily.lake.cell import CellLake, Position, Rows, append, marked, patiently, position_of
 from lily.lake.tables import LAYOUTS, OBSERVATIONS
 
-TRIES = 5
 ROWS = 200_000  # in one file
 
 
@@ -19,7 +17,7 @@ def forget(lake: CellLake, tenant: int) -> None:
     Snapshots from before still hold them, until upkeep lets those expire.
     """
     for name in LAYOUTS:
-        _patiently(lambda name=name: _forget(lake, name, tenant))  # type: ignore[misc]
+        patiently(lambda name=name: _forget(lake, name, tenant))  # type: ignore[misc]
 
 
 def carry(source: CellLake, target: CellLake, tenant: int, rest: Callable[[Position], Rows]) -> int:
@@ -30,10 +28,10 @@ def carry(source: CellLake, target: CellLake, tenant: int, rest: Callable[[Posit
     if old is not None:
         for piece in _pieces(old, tenant):
             count += piece.num_rows
-            _patiently(lambda piece=piece: _add(target, piece))  # type: ignore[misc]
+            patiently(lambda piece=piece: _add(target, piece))  # type: ignore[misc]
     if rows := rest(position_of(old) if old is not None else {}):
         table = target.table(OBSERVATIONS)
-        _patiently(lambda: append(target.table(OBSERVATIONS), rows, position_of(table)))
+        patiently(lambda: append(target.table(OBSERVATIONS), rows, position_of(table)))
     return count + len(rows)
 
 
@@ -65,14 +63,3 @@ def _add(target: CellLake, piece: pa.Table) -> None:
     table = target.table(OBSERVATIONS)
     fitting = piece.cast(table.schema().as_arrow())
     table.append(fitting, snapshot_properties=marked(position_of(table)))
-
-
-def _patiently(commit: Callable[[], None]) -> None:
-    """Somebody else may commit at the same moment: look again at what the table holds by then."""
-    for turn in range(TRIES):
-        try:
-            commit()
-            return
-        except CommitFailedException:
-            if turn == TRIES - 1:
-                raise

@@ -1,6 +1,6 @@
 """Lines of files in the lake: what a job has loaded is archived from its spool, each part once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from lily.wiring import Core
 if TYPE_CHECKING:
     from lily.lake.cell import CellLake
 
-TRIES = 5
 
 _encode = msgspec.json.encode
 _is_json = msgspec.json.Decoder(msgspec.Raw).decode
@@ -35,7 +34,7 @@ def keep(core: Core, folder: Folder) -> None:
     if core.settings.lake == "off" or not folder.origin.exists():
         folder.remove()
         return
-    from lily.lake.cell import forget_mark, mark_of
+    from lily.lake.cell import forget_mark, mark_of, patiently
     from lily.lake.tables import OBSERVATIONS
 
     origin = msgspec.json.decode(folder.origin.read_bytes(), type=Origin)
@@ -48,7 +47,7 @@ def keep(core: Core, folder: Folder) -> None:
             if part.number > reached:
                 _add(lake, mark, part, origin)
         folder.remove()
-        _patiently(lambda: forget_mark(lake.table(OBSERVATIONS), mark))
+        patiently(lambda: forget_mark(lake.table(OBSERVATIONS), mark))
     finally:
         lake.close()
 
@@ -62,24 +61,11 @@ def keep_left_over(core: Core, path: Path) -> None:
 
 
 def _add(lake: "CellLake", mark: str, part: Part, origin: Origin) -> None:
-    from lily.lake.cell import append_once
+    from lily.lake.cell import append_once, patiently
     from lily.lake.tables import OBSERVATIONS
 
     rows = list(_rows(part, origin))
-    _patiently(lambda: append_once(lake.table(OBSERVATIONS), rows, mark, part.number))
-
-
-def _patiently(commit: Callable[[], None]) -> None:
-    """Somebody else may commit at the same moment: look again at what the table holds by then."""
-    from pyiceberg.exceptions import CommitFailedException
-
-    for turn in range(TRIES):
-        try:
-            commit()
-            return
-        except CommitFailedException:
-            if turn == TRIES - 1:
-                raise
+    patiently(lambda: append_once(lake.table(OBSERVATIONS), rows, mark, part.number))
 
 
 def _rows(part: Part, origin: Origin) -> Iterator[tuple[Any, ...]]:
