@@ -18,8 +18,12 @@ MODES = ("pooled", "dedicated", "isolated")
 KUBERNETES = "1.31.0"
 EVERYTHING = (
     "keda.enabled=true,monitoring.podMonitor=true,monitoring.rules=true,"
-    "log=kafka://k:9092,kafka.mechanism=PLAIN,kafka.ca=true"
+    "log=kafka://k:9092,kafka.mechanism=PLAIN,kafka.ca=true,spark.workers=2"
 )
+CLUSTER = (
+    "--set", "spark.workers=2",
+    "--set-string", r"bulk.sparkProperties.spark\.dynamicAllocation\.maxExecutors=3",
+)  # fmt: skip
 CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject"}  # not Kubernetes' own
 pytestmark = pytest.mark.timeout(600)
 
@@ -87,6 +91,25 @@ def test_every_pod_is_confined_and_no_secret_is_written_out(helm: str, mode: str
         database = next(e for e in container["env"] if e["name"] == "LILY_DATABASE")
         assert "secretKeyRef" in database["valueFrom"]
         assert each["kind"] == "Job" or "livenessProbe" in container
+
+
+def test_a_spark_cluster_has_no_secrets_and_its_drivers_their_settings(helm: str) -> None:
+    found = {(e["kind"], e["metadata"]["name"]): e for e in rendered(helm, "pooled", *CLUSTER)}
+    for part in ("master", "worker"):
+        pod = found["Deployment", f"lily-spark-{part}"]["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert not any("secret" in volume for volume in pod["volumes"])
+        assert not any(each["name"].startswith("LILY_") for each in pod["containers"][0]["env"])
+    for role in ("pipeline", "bulk"):
+        pod = found["Deployment", f"lily-{role}"]["spec"]["template"]["spec"]
+        given = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+        assert given["LILY_SPARK"] == "spark://lily-spark:7077"
+        assert given["SPARK_CONF_DIR"] in [
+            e["mountPath"] for e in pod["containers"][0]["volumeMounts"]
+        ]
+    written = found["ConfigMap", "lily-spark"]["data"]
+    assert "spark.dynamicAllocation.maxExecutors 3\n" in written["bulk"]
+    assert "dynamicAllocation" not in written["pipeline"]
 
 
 def test_an_isolated_tenant_must_have_a_name(helm: str) -> None:

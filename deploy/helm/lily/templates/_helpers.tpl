@@ -124,3 +124,11 @@ tolerations: {{ toYaml . | nindent 2 }}
       - { key: kafka-ca, path: kafka-ca }
       {{- end }}
 {{- end }}
+
+{{- define "lily.spark" -}}
+{{- if gt (int .Values.spark.workers) 0 }}spark://{{ include "lily.name" . }}-spark:7077{{ else }}{{ .Values.spark.master }}{{ end -}}
+{{- end }}
+
+{{- define "lily.among" -}}
+matchLabels: { {{ include "lily.selector" . | replace "\n" ", " }} }, matchExpressions: [{ key: app.kubernetes.io/component, operator: In, values: [pipeline, bulk, spark-master, spark-worker] }]
+{{- end }}
