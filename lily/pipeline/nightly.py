@@ -5,6 +5,7 @@ of the tenant again.
 """
 
 from collections import Counter
+from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Event, Thread
 from uuid import uuid4
@@ -12,7 +13,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from lily import wiring
-from lily.errors import LilyError
+from lily.errors import LilyError, Unavailable
 from lily.events.facts import Fact
 from lily.lineage.stirred import BY
 from lily.pipeline.recompute import recompute
@@ -51,9 +52,10 @@ class Nightly:
             if self._core.clock.now() < self._due:
                 continue
             self._due = following(self._core.clock.now())
-            for tenant in self._core.database.tenants():
-                if not self._stop.is_set():
-                    self._check(tenant)
+            with suppress(Unavailable):  # then it is checked the night after
+                for tenant in self._core.database.tenants():
+                    if not self._stop.is_set():
+                        self._check(tenant)
 
     def _check(self, tenant: Tenant) -> None:
         try:

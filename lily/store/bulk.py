@@ -28,15 +28,14 @@ from lily.store.database import bind_many
 from lily.store.definitions import unknown_in
 from lily.store.ingest import (
     FIRST_USE,
-    LINKS,
     Incoming,
     Ingest,
     Tally,
     fields_created,
     is_quiet,
-    write_links,
 )
 from lily.store.jobs import Refused
+from lily.store.outcome import LINKS, write_links
 from lily.store.scrapers import Bounds
 from lily.tags.definitions import Book
 from lily.telemetry import logger

@@ -1,8 +1,9 @@
 """Rows as COPY text. A row of the batch's inner loop has 33 columns: this is three times as quick
 as having each value dumped and escaped on its own."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, LiteralString, NamedTuple, TypeVar
@@ -14,6 +15,7 @@ import psycopg
 NULL = "\\N"
 PART = 600
 FEW = 100  # are not worth a second thread
+AHEAD = 4  # parts that may wait for the database
 
 T = TypeVar("T")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -39,7 +41,7 @@ class Stage(NamedTuple):
 
 
 class Pour:
-    """Rows on their way: while the database takes one part in, the next is made ready.
+    """Rows on their way: while the database takes parts in, the next are made ready.
 
     The connection belongs to it until it is settled.
     """
@@ -47,7 +49,7 @@ class Pour:
     def __init__(self, conn: psycopg.Connection) -> None:
         self._conn = conn
         self._worker: ThreadPoolExecutor | None = None
-        self._under_way: Future[None] | None = None
+        self._under_way: deque[Future[None]] = deque()
         self._filled: set[str] = set()
 
     def __enter__(self) -> "Pour":
@@ -57,8 +59,8 @@ class Pour:
         try:
             if kind is None:
                 self.settle()
-            elif self._under_way is not None:
-                self._under_way.exception()  # waits, so that the transaction can be rolled back
+            else:
+                wait(self._under_way)  # so that the transaction can be rolled back
         finally:
             if self._worker is not None:
                 self._worker.shutdown()
@@ -69,17 +71,17 @@ class Pour:
             part = "".join([text(row(item)) for item in items[start : start + PART]])
             again = stage.fill in self._filled
             self._filled.add(stage.fill)
-            self.settle()
-            if len(items) <= FEW:
+            if len(items) <= FEW and self._worker is None:
                 _pass(self._conn, stage, part, again)
             else:
+                self.settle(AHEAD - 1)
                 self._worker = self._worker or ThreadPoolExecutor(1, "copy")
-                self._under_way = self._worker.submit(_pass, self._conn, stage, part, again)
+                self._under_way.append(self._worker.submit(_pass, self._conn, stage, part, again))
 
-    def settle(self) -> None:
-        """Until all that was put in is in."""
-        if self._under_way is not None:
-            self._under_way.result()
+    def settle(self, but: int = 0) -> None:
+        """Until all that was put in is in, `but` for the last parts."""
+        while len(self._under_way) > but:
+            self._under_way.popleft().result()
 
 
 def through(

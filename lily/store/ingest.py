@@ -15,17 +15,16 @@ from lily.assets.model import Asset
 from lily.assets.names import as_guid, guid_of
 from lily.assets.view import FoldTags, own_name
 from lily.errors import Fenced
-from lily.events.chain import Link, forge
 from lily.events.facts import Fact
 from lily.events.lanes import lane_of
 from lily.events.observations import AssetSeen
 from lily.lineage.edges import PLACEHOLDER, EdgeMessage
-from lily.store import assets, feed, other_names, runs
+from lily.store import assets, other_names, runs
 from lily.store.assets import Key
-from lily.store.copying import Pour, Stage
 from lily.store.database import bind_many
 from lily.store.definitions import Definitions
 from lily.store.edge_merge import EdgeMerge, Place
+from lily.store.outcome import Outcome
 from lily.store.runs import RunMessage
 from lily.store.signals import Heard, hear_all
 from lily.tags.effective import own
@@ -36,21 +35,13 @@ ADVANCE = (
     " WHERE lane = %s AND part = %s AND position = %s"
 )
 WHERE = "SELECT position, batch FROM applied WHERE lane = %s AND part = %s"
-LINKS = Stage(
-    "CREATE TEMP TABLE IF NOT EXISTS batch_fact (LIKE lily.fact)"
-    " WITH (toast_tuple_target = 8160) ON COMMIT DELETE ROWS",
-    f"COPY batch_fact ({feed.COLUMNS}) FROM STDIN",
-    f"INSERT INTO fact ({feed.COLUMNS}) SELECT {feed.COLUMNS} FROM batch_fact",
-    "TRUNCATE batch_fact",
-)
+PART = 500  # observations that are decided while the database takes in those before
 FIRST_USE = "first-use"  # who defines a tag that nobody defined
 BURY = (
     "INSERT INTO dead_letter (tenant, id, cause, lane, log_offset, at, stage, plugin, reason,"
     " key, source, raw) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
     " ON CONFLICT (tenant, cause) DO NOTHING"
 )
-
-EDGE_KINDS = frozenset({"EdgeCreated", "EdgeChanged", "EdgeDeleted", "EdgeRestored"})
 
 Said = tuple[int, Message]  # tenant, and what a source says of an asset
 
@@ -113,7 +104,9 @@ class Ingest:
         fold_tags: FoldTags,
         tenant: Callable[[int], Tenant],
         priority: Callable[[int], Mapping[str, int]],
+        part: int = PART,
     ) -> None:
+        self._part = part
         self._fold_tags = fold_tags
         self._tenant = tenant
         self._priority = priority
@@ -156,13 +149,33 @@ class Ingest:
         said = [(i.tenant, i.message) for i in incoming if isinstance(i.message, Message)]
         targets = self._targets(conn, said)
         known = assets.load(conn, _wanted(targets))
-        facts = self._decide(known, targets, said, now, tally)
         edges = None
-        if len(said) < len(incoming):
-            edges = self._edges(conn, incoming, known, facts, now, tally)
-        self._write(conn, known, facts, now, edges)
+        with Outcome(conn) as outcome:
+            if len(said) == len(incoming):
+                self._in_parts(outcome, known, targets, said, now, tally)
+            else:
+                facts = self._decide(known, targets, said, now, tally)
+                edges = self._edges(conn, incoming, known, facts, now, tally)
+                outcome.put(known.values(), facts, edges)
+        self.definitions.define_used(conn, outcome.shown, FIRST_USE, now)
+        assets.save_layers(conn, known.values())
+        assets.save_aliases(conn, _new_aliases(known.values()))
+        if edges is not None:
+            edges.save()
+        outcome.move_heads()
         other_names.save(conn, self._id, said)
         return tally
+
+    def _in_parts(
+        self, outcome: Outcome, known: Mapping[Key, Known], targets: Sequence[tuple[Key, str]],
+        said: Sequence[Said], now: datetime, tally: Tally,
+    ) -> None:  # fmt: skip
+        """Decide some while the database takes in those before; an asset may be in several."""
+        for start in range(0, len(said), self._part):
+            some = slice(start, start + self._part)
+            facts = self._decide(known, targets[some], said[some], now, tally)
+            keys = dict.fromkeys(key for key, _ in targets[some])
+            outcome.put([known[key] for key in keys], facts, None)
 
     def _meant(self, conn: psycopg.Connection, incoming: Sequence[Incoming]) -> list[Incoming]:
         """Instead of events of runs what they make count; and names that are others' as theirs."""
@@ -261,53 +274,6 @@ class Ingest:
         groups = self.definitions.book(number).groups
         return Context(now, self._fold_tags, resolve, self._priority(number), groups, own)
 
-    def _write(
-        self, conn: psycopg.Connection, known: Mapping[Key, Known],
-        facts: Mapping[int, list[Fact]], now: datetime, edges: EdgeMerge | None,
-    ) -> None:  # fmt: skip
-        links: list[Link] = []
-        places: dict[UUID, int] = {}
-        quiet: dict[UUID, int] = {}
-        told: dict[UUID, int] = {}
-        for tenant in sorted(facts):
-            position, previous = feed.take_head(conn, tenant)
-            made = forge(tenant, position, previous, facts[tenant])
-            links += made
-            for link in made:
-                if link.guid is not None and link.kind not in EDGE_KINDS:
-                    (quiet if link.kind == "FieldsCreated" else places)[link.guid] = link.position
-            if edges is not None:
-                told |= _edges_told(facts[tenant], made)
-        created: list[Asset] = []
-        changed: list[Asset] = []
-        touched: list[Asset] = []
-        for each in known.values():
-            asset = each.asset
-            if asset is None or not each.touched:
-                continue
-            is_new = asset.feed_position == 0
-            place = places.get(asset.guid)
-            if place is None and is_new:
-                place = quiet.get(asset.parent or asset.guid)
-            if place is None:
-                touched.append(asset)
-            else:
-                asset.feed_position = place
-                (created if is_new else changed).append(asset)
-        with Pour(conn) as pour:
-            assets.insert(pour, created)
-            assets.replace(pour, changed)
-            assets.touch(pour, touched)
-            if edges is not None:
-                edges.put(pour, told)
-            _put_links(pour, links)
-        self.definitions.define_used(conn, (*created, *changed), FIRST_USE, now)
-        assets.save_layers(conn, known.values())
-        assets.save_aliases(conn, _new_aliases(known.values()))
-        if edges is not None:
-            edges.save()
-        _move_heads(conn, links)
-
 
 def _take(known: Known, message: Message, context: Context) -> list[Fact]:
     """As `take`; an asset that nobody knew goes the short way, to the same end."""
@@ -330,15 +296,6 @@ def _placeholder(place: Place) -> Message:
     name, said = place.end.name, place.message
     seen = AssetSeen(qualified_name=name, asset_name=own_name(name), asset_type=PLACEHOLDER)
     return Message(seen, HOLDER, said.by, said.cause, said.when, said.traceparent)
-
-
-def _edges_told(facts: Sequence[Fact], made: Sequence[Link]) -> dict[UUID, int]:
-    """Where in the feed each edge was last spoken of."""
-    return {
-        fact.after["edge_id"]: link.position
-        for fact, link in zip(facts, made, strict=True)
-        if fact.kind in EDGE_KINDS and fact.after is not None
-    }
 
 
 def _letter(refused: Incoming, reason: str) -> DeadLetter:
@@ -388,23 +345,6 @@ def _unheard(refused: tuple[Heard, str]) -> DeadLetter:
         each.tenant, each.cause, "core", each.offset, "merge", reason, each.raw,
         each.signal.qualified_name, each.source,
     )  # fmt: skip
-
-
-def write_links(conn: psycopg.Connection, links: Sequence[Link]) -> None:
-    """The facts, and after them how far each feed now goes."""
-    with Pour(conn) as pour:
-        _put_links(pour, links)
-    _move_heads(conn, links)
-
-
-def _put_links(pour: Pour, links: Sequence[Link]) -> None:
-    if links:
-        pour.put(LINKS, links, msgspec.structs.astuple)
-
-
-def _move_heads(conn: psycopg.Connection, links: Sequence[Link]) -> None:
-    for link in {link.tenant: link for link in links}.values():
-        feed.move_head(conn, link)
 
 
 def is_quiet(asset: Asset) -> bool:

@@ -23,7 +23,7 @@ from lily.lineage.stirred import BY
 from lily.lineage.travel import SETS
 from lily.store import assets, feed
 from lily.store.copying import Stage, by_key, through
-from lily.store.ingest import write_links
+from lily.store.outcome import write_links
 from lily.store.propagation_plan import Difference
 from lily.telemetry import PROPAGATED as PROPAGATED_ASSETS
 from lily.types import Lane

@@ -8,7 +8,7 @@ import msgspec
 import psycopg
 
 from lily.lineage.travel import SETS, Carrier, Filter
-from lily.store.database import bind_many
+from lily.store.database import PATIENT, bind_many
 from lily.store.propagation_plan import COLUMNS, Own
 
 SLICES = 16
@@ -59,6 +59,7 @@ class Moment(msgspec.Struct, frozen=True):
 def open_moment(conn: psycopg.Connection, tenant: int) -> Moment:
     """Begin it; `conn` must not be in a transaction, and stays in one until `rollback`."""
     conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    conn.execute(PATIENT)  # it stays open while executors work on what they read
     bind_many(conn, [tenant])
     row = conn.execute("SELECT pg_export_snapshot()").fetchone()
     assert row is not None
@@ -69,6 +70,7 @@ def join_moment(conn: psycopg.Connection, moment: Moment) -> None:
     """See exactly what its owner sees, until `rollback`."""
     conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     conn.execute(f"SET TRANSACTION SNAPSHOT '{moment.snapshot}'")
+    conn.execute(PATIENT)
     bind_many(conn, [moment.tenant])
 
 

@@ -187,7 +187,7 @@ SELECT count(DISTINCT h.far)
  WHERE r.depth = %(deepest)s AND NOT EXISTS (SELECT FROM reach t
      WHERE t.n = r.n AND t.name = r.name AND t.slot = r.slot AND t.guid = h.far)
 """
-FARTHEST = "SELECT coalesce(max(depth), -1) FROM reach"
+SEEDED = "SELECT count(*), coalesce(max(depth), -1) FROM reach"
 # What a deleted asset had stays as it is: seen again, it is protected at once.
 DIFFERENCE = """
 WITH wanted AS (
@@ -227,7 +227,8 @@ WAYS: dict[Direction, dict[str, str]] = {
 }  # fmt: skip
 
 DIRECTIONS: tuple[Direction, ...] = ("downstream", "upstream")
-MANY = 2_000  # from here on the planner is told how many rows there are
+MANY = 2_000  # from here on the planner is told how many rows there are,
+GROWN = 4  # and again when they are so many times as many
 Change = Literal["new", "moved", "gone"]
 
 
@@ -401,10 +402,15 @@ class _Way:
         through(self._conn, SEED, seeds, lambda seed: seed)
 
     def _walk(self) -> None:
-        level, farthest = 0, self._ask(FARTHEST)[0][0]
+        level, known = 0, MANY // GROWN
+        [(size, farthest)] = self._ask(SEEDED)
         while level <= farthest:
-            if self._run(LEVEL, level=level):
+            if size > known * GROWN:
+                self._conn.execute("ANALYZE reach")
+                known = size
+            if made := self._run(LEVEL, level=level):
                 farthest = max(farthest, level + 1)
+                size += made
             level += 1
 
     def _run(self, statement: str, **more: Any) -> int:

@@ -128,10 +128,13 @@ class Tasks:
             conn.close()
 
     def _is_time(self, task: Task) -> bool:
-        """While an estate is loaded, every plan would be stale before it is made."""
+        """While an estate is loaded, every plan would be stale before it is made.
+
+        So each one that was is waited for twice as long as the one before.
+        """
         quiet = monotonic() - self._large_at.get(task.tenant, float("-inf"))
         age = self._propagator.clock.now() - task.created_at
-        return quiet >= self._calm or age.total_seconds() > RESTLESS
+        return quiet >= self._calm or age.total_seconds() > RESTLESS * 2 ** min(task.plans, 4)
 
     def _look(self, tenant: Tenant, guids: frozenset[UUID] | None) -> None:
         """Somebody is about to commit what they saw of these assets."""
@@ -359,6 +362,10 @@ class TaskLoop:
             except (LilyError, psycopg.Error) as cause:
                 LOOP_FAILURES.labels("propagation").inc()
                 logger(__name__).warning("a large reach waits", reason=str(cause).strip())
+                busy = False
+            except Exception as cause:  # noqa: BLE001  or tags would never arrive again
+                LOOP_FAILURES.labels("propagation").inc()
+                logger(__name__).error("a large reach failed", reason=str(cause), exc_info=True)
                 busy = False
             if not busy:
                 self._stop.wait(max(0.0, POLL - (monotonic() - began)))

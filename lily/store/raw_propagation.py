@@ -13,11 +13,12 @@ ALL = """
 SELECT guid, name, root, depth FROM propagated WHERE tenant = %s AND field = 'tag' AND rule IS NULL
 """
 COUNT = "SELECT count(*) FROM propagated WHERE tenant = %s"
-OPEN = "SELECT count(*) FROM propagation_task WHERE tenant = %s AND state = 'waiting'"
+OPEN = "SELECT 1 FROM propagation_task WHERE tenant = %s AND state = 'waiting' LIMIT 1"
 HEAD = "SELECT position FROM feed_head WHERE tenant = %s"
 PENDING = """
-SELECT count(*) FROM fact
+SELECT 1 FROM fact
  WHERE tenant = %s AND position > %s AND kind = ANY(%s) AND payload NOT LIKE '%%"propagated":{%%'
+ ORDER BY position LIMIT 1
 """
 # Each version of an asset is told once.
 TWICE = """
@@ -57,9 +58,9 @@ def is_quiet(database: Database, tenant: Tenant) -> bool:
     with database.unit(tenant) as unit:
         number = tenant.number
         at = standing(unit.conn, number)
-        facts = unit.conn.execute(PENDING, [number, at, KINDS]).fetchone()
-        tasks = unit.conn.execute(OPEN, [number]).fetchone()
-    return facts == (0,) and tasks == (0,)
+        if unit.conn.execute(PENDING, [number, at, KINDS]).fetchone():
+            return False
+        return unit.conn.execute(OPEN, [number]).fetchone() is None
 
 
 def head(unit: Unit) -> int:

@@ -8,11 +8,14 @@ from typing import Any
 import psycopg
 import pytest
 
+from lily.store.database import direct
 from lily.store.propagation import Propagator
-from lily.store.propagation_tasks import Tasks
+from lily.store.propagation_parts import join_moment, open_moment
+from lily.store.propagation_tasks import TaskLoop, Tasks
 from lily.types import Tenant
 from lily.wiring import Core
 from tests.flow.propagating import Graph
+from tests.waiting import until
 
 Between = Callable[[], None]
 
@@ -223,3 +226,36 @@ def test_an_error_of_the_database_leaves_nothing_behind(
     assert graph.arrived() == set()
     graph.settle()
     assert graph.arrived() == graph.expected()
+
+
+def test_a_plan_that_fails_in_any_way_is_made_again(graph: Graph) -> None:
+    fan(graph, 8)
+    failures = iter([RuntimeError("an executor is gone"), Killed()])
+
+    class Failing(Tasks):
+        def _work(self, *given: Any) -> None:
+            if (failure := next(failures, None)) is not None:
+                raise failure
+            super()._work(*given)
+
+    graph.tag("root", "PII")
+    graph.settle()
+    assert graph.arrived() != graph.expected()
+    loop = TaskLoop(graph.propagator, Failing(graph.propagator))
+    loop.start()
+    try:
+        until(lambda: graph.arrived() == graph.expected(), 60)
+    finally:
+        loop.finish(30)
+
+
+def test_a_moment_stays_open_while_others_work_on_what_they_read(graph: Graph) -> None:
+    one = direct(graph.core.database, graph.tenant.cell)
+    other = direct(graph.core.database, graph.tenant.cell)
+    try:
+        join_moment(other, open_moment(one, graph.tenant.number))
+        for conn in (one, other):
+            assert conn.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("30min",)
+    finally:
+        one.close()
+        other.close()

@@ -21,6 +21,7 @@ from lily.events.observations import AssetSeen
 from lily.lineage.edges import EdgeMessage
 from lily.store import raw, raw_lineage, raw_propagation
 from lily.store.ingest import Batch, Incoming, Ingest
+from lily.store.presence import presence
 from lily.tags.effective import effective
 from lily.types import Tenant
 from lily.wiring import Core, home_url
@@ -97,7 +98,8 @@ def _roots(tenant: Tenant, prefix: str, tables: int) -> list[UUID]:
 
 def _load(where: Place, report: Report, tenant: Tenant, prefix: str, tables: int) -> None:
     """Tables first, then the edges between them, as the pipeline merges them."""
-    with where.core("lily_system") as system:
+    with where.core("lily_system") as system, presence(system, "bulk") as me:
+        me.say(state="active")  # as every load of files says, and others step back for
         ingest = Ingest(effective, lambda _: tenant, lambda _: {})
         began = system.clock.now()
 
