@@ -49,14 +49,8 @@ lock: ## Resolve the dependencies again into the two lock files (needs uv)
 	uv pip compile pyproject.toml --universal --generate-hashes --no-header --no-annotate \
 	  --extra build --extra kafka -c requirements-dev.lock -o requirements.lock
 
-JARS   := mvn -q -B -f jars/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
-	  -DincludeTypes=jar -DoutputDirectory=.
-
 jars: ## Fetch the jars with which Spark reads Kafka and the lake (needs Maven)
-	@command -v mvn >/dev/null || { echo "make jars needs Maven: install it (on Debian and Ubuntu: apt install maven)." >&2; exit 1; }
-	@$(JARS) >/dev/null || { \
-	  echo "Kafka's token provider cannot be had in Spark's version; trying 4.1.0-preview1 (delegation tokens are untried with it)." >&2; \
-	  $(JARS) -Dtoken.version=4.1.0-preview1; }
+	@jars/fetch
 
 kafka: $(VENV)/.run ## Start a Kafka for development on port 9092 (Ctrl-C stops it; needs Maven once)
 	@exec $(BIN)/python -m lily.cli.broker

