@@ -151,6 +151,8 @@ def _frozen(url: str) -> Iterator[psycopg.Connection]:
         with conn.transaction():
             conn.execute("SET LOCAL row_security = off")
             conn.execute("SET LOCAL timezone = 'UTC'")
+            # It waits for pg_dump, which takes as long as it takes.
+            conn.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             yield conn
 
 

@@ -213,6 +213,17 @@ def test_a_backup_under_load_is_of_one_moment(server: Server, place: Place, tmp_
     assert observations - facts in (0, 1)  # written in turns, so seen in turns
 
 
+def test_a_backup_takes_as_long_as_it_takes(place: Place, tmp_path: Path) -> None:
+    database = psycopg.conninfo.conninfo_to_dict(place.settings.database)["dbname"]
+    limit = f"ALTER DATABASE {database} SET idle_in_transaction_session_timeout"
+    with psycopg.connect(place.settings.database, autocommit=True) as conn:
+        conn.execute(f"{limit} = '20ms'")
+        try:
+            run("backup", str(tmp_path / "slow"), *where(place.settings))
+        finally:
+            conn.execute(f"{limit} TO DEFAULT")
+
+
 def test_a_row_that_differs_is_noticed(server: Server, place: Place, copied: Path) -> None:
     home = server.create_database("noticed")
     settings = load(home=place.settings.home, database=home)
