@@ -2,17 +2,35 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from lily.connectors.tickets import Tickets, label
-from lily.sdk import Notice, Rate, Refused, Reject, Sending
+from lily.sdk import Grant, Notice, Rate, Refused, Reject, Sending
 from lily.sdk.text import cut, line
 
 SUMMARY = 255
 TEXT = 20_000
 CATEGORY = {"acknowledged": "indeterminate", "resolved": "done"}
+
+
+class OAuth(BaseModel):
+    """An app of Atlassian's developer console, or a service account of the organisation."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cloud_id: str = Field(pattern=r"^[A-Za-z0-9-]{1,64}$", description="Of the site.")
+    client_id: str = Field(min_length=1, max_length=500)
+    client_secret: SecretStr = Field(min_length=1)
+    refresh_token: SecretStr | None = Field(
+        None,
+        min_length=1,
+        description="Of somebody who allowed the app (scopes read:jira-work, write:jira-work,"
+        " offline_access); without one the service account's own credentials are used.",
+    )
+    api_url: str = "https://api.atlassian.com"
+    token_url: str = "https://auth.atlassian.com/oauth/token"
 
 
 class Jira(Tickets):
@@ -26,9 +44,12 @@ class Jira(Tickets):
     class Options(BaseModel):
         model_config = ConfigDict(extra="forbid")
 
-        url: str = Field(description="Of the site: https://example.atlassian.net")
-        email: str = Field(min_length=3, max_length=200)
-        token: SecretStr = Field(min_length=1, description="An API token of that person.")
+        url: str | None = Field(None, description="Of the site: https://example.atlassian.net")
+        email: str | None = Field(None, min_length=3, max_length=200)
+        token: SecretStr | None = Field(
+            None, min_length=1, description="An API token of that person."
+        )
+        oauth: OAuth | None = Field(None, description="Instead of url, email and token.")
         project: str = Field(pattern=r"^[A-Z][A-Z0-9_]{0,20}$", description="The project's key.")
         issue_type: str = Field("Task", min_length=1, max_length=60)
         labels: list[str] = Field(default_factory=list, max_length=10)
@@ -37,18 +58,40 @@ class Jira(Tickets):
             description="Severity to the name of a priority; empty sets none.",
         )
 
+        @model_validator(mode="after")
+        def _one_way_in(self) -> Self:
+            given = [part is not None for part in (self.url, self.email, self.token)]
+            if all(given) == (self.oauth is not None) or any(given) != all(given):
+                raise ValueError("give url, email and token, or oauth")
+            return self
+
     def __init__(self, options: Options) -> None:
-        self._api = options.url.rstrip("/") + "/rest/api/3"
-        pair = f"{options.email}:{options.token.get_secret_value()}"
-        self._headers = {
-            "Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}",
-            "Accept": "application/json",
-            "Content-Type": "application/json",
-        }
         self._options = options
+        self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        self._bearer = options.oauth is not None
+        if options.token is not None:
+            pair = f"{options.email}:{options.token.get_secret_value()}"
+            encoded = base64.b64encode(pair.encode()).decode()
+            self._headers["Authorization"] = f"Basic {encoded}"
+        self._api = f"{self.address()}/rest/api/3"
 
     def address(self) -> str:
-        return self._options.url
+        oauth = self._options.oauth
+        if oauth is not None:
+            return f"{oauth.api_url.rstrip('/')}/ex/jira/{oauth.cloud_id}"
+        return (self._options.url or "").rstrip("/")
+
+    def grant(self) -> Grant | None:
+        oauth = self._options.oauth
+        if oauth is None:
+            return None
+        first = oauth.refresh_token
+        return Grant(
+            token_url=oauth.token_url,
+            client_id=oauth.client_id,
+            client_secret=oauth.client_secret.get_secret_value(),
+            refresh_token=first.get_secret_value() if first is not None else "",
+        )
 
     def find(self, notice: Notice) -> Sending:
         """The issue that carries our label; two of them are ours, and the older is the one."""

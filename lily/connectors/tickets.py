@@ -15,6 +15,7 @@ class Tickets:
     handle: ClassVar[str]  # what its handle calls that name
     _api: str
     _headers: Mapping[str, str]
+    _bearer: bool = False  # its calls carry a token of its grant
 
     def send(self, notice: Notice) -> Sending:
         name = notice.handle[self.handle] if notice.handle else None
@@ -44,7 +45,8 @@ class Tickets:
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None, label: str = "") -> Call:
         raw = msgspec.json.encode(body) if body is not None else b""
-        return Call(method, self._api + path, self._headers, raw, label or f"{method} {path}")
+        shown = label or f"{method} {path}"
+        return Call(method, self._api + path, self._headers, raw, shown, self._bearer)
 
 
 def label(notice: Notice) -> str:

@@ -6,24 +6,14 @@ import hashlib
 import hmac
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
+from lily.connectors.events import CONTENT, encoded
 from lily.sdk import Call, Notice, Rate, Sending
 
 MOST = 20_000  # bytes that receivers take by convention
-TYPES = {
-    "AssetCreated": "asset.created", "AssetChanged": "asset.updated",
-    "AssetDeleted": "asset.deleted", "AssetRestored": "asset.restored",
-    "AssetArchived": "asset.archived", "AssetPurged": "asset.purged",
-    "TagsChanged": "tag.changed", "TagsSuggested": "tag.suggested",
-    "IncidentOpened": "incident.opened", "IncidentAcknowledged": "incident.acknowledged",
-    "IncidentChanged": "incident.changed", "IncidentResolved": "incident.resolved",
-    "IncidentSuppressed": "incident.suppressed", "IncidentAttached": "incident.attached",
-    "NotificationTriggered": "notification", "Test": "test",
-}  # fmt: skip
 
 
 class Webhook:
@@ -78,14 +68,12 @@ class Webhook:
     def send(self, notice: Notice) -> Sending:
         if notice.echo:
             return None
-        body = msgspec.json.encode(self._event(notice))
-        if len(body) > MOST:
-            body = msgspec.json.encode(self._event(notice, whole=False))
+        body = encoded(notice, self._source, MOST)
         assert notice.sent_at is not None
         stamp = int(notice.sent_at.timestamp())
         headers = {
             **self._headers,
-            "Content-Type": "application/cloudevents+json",
+            "Content-Type": CONTENT,
             "webhook-id": notice.id,
             "webhook-timestamp": str(stamp),
             "webhook-signature": signature(self._keys, notice.id, stamp, body),
@@ -94,22 +82,6 @@ class Webhook:
             headers["traceparent"] = notice.traceparent
         yield Call("POST", self._url, headers, body)
         return None
-
-    def _event(self, notice: Notice, whole: bool = True) -> dict[str, Any]:
-        event: dict[str, Any] = {
-            "specversion": "1.0",
-            "id": notice.id,
-            "source": self._source,
-            "type": f"io.lily.{TYPES.get(notice.kind) or notice.kind.lower()}",
-            "time": notice.at,
-            "datacontenttype": "application/json",
-            "data": _data(notice, whole),
-        }
-        if notice.asset is not None:
-            event["subject"] = notice.asset.qualified_name
-        if notice.traceparent:
-            event["traceparent"] = notice.traceparent
-        return event
 
 
 def key_of(secret: str) -> bytes:
@@ -127,16 +99,3 @@ def signature(keys: Sequence[bytes], id: str, stamp: int, body: bytes) -> str:
     signed = f"{id}.{stamp}.".encode() + body
     digests = (hmac.new(key, signed, hashlib.sha256).digest() for key in keys)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
-
-
-def _data(notice: Notice, whole: bool) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        "title": notice.title[:1000],
-        "text": notice.text[: 8000 if whole else 1000],
-        "severity": notice.severity,
-        "by": notice.by,
-        "url": notice.url,
-        "asset": notice.asset,
-        "incident": notice.incident or None,
-    }
-    return {**data, **notice.data} if whole else {**data, "truncated": True}

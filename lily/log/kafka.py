@@ -36,6 +36,7 @@ class Kafka(msgspec.Struct, frozen=True, kw_only=True):
     ca: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+    pems: tuple[str, str, str] = ("", "", "")  # the same three as texts
     partitions: int = 6
     replication: int = 1
     keep_hours: float = 168.0
@@ -72,7 +73,8 @@ class Kafka(msgspec.Struct, frozen=True, kw_only=True):
         if self.certificate is not None and self.key is not None:
             options["ssl.certificate.location"] = str(self.certificate)
             options["ssl.key.location"] = str(self.key)
-        return options
+        names = ("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem")
+        return options | {name: pem for name, pem in zip(names, self.pems, strict=True) if pem}
 
     def spark(self) -> dict[str, str]:
         """As Spark's Kafka source wants to be told."""

@@ -20,7 +20,7 @@ PRIORITY: dict[str, Severity] = {
 }  # fmt: skip
 STATUS = {
     "waiting": "pending", "sending": "pending", "delivered": "delivered", "dead": "failed",
-    "cancelled": "cancelled",
+    "cancelled": "cancelled", "withheld": "cancelled",
 }  # fmt: skip
 UNKNOWN = "No connection has this name, and not exactly one connection uses this plug-in."
 

@@ -10,6 +10,19 @@ from lily.events.facts import Fact
 
 RANK = {"critical": 4, "high": 3, "medium": 2, "low": 1}
 DEEPEST = 10
+# What everybody may subscribe to; the rest needs the right to read the audit trail.
+OPEN = (
+    "Asset",
+    "Fields",
+    "Tags",
+    "Edge",
+    "Incident",
+    "Notification",
+    "Delivery",
+    "Target",
+    "Crawl",
+    "Test",
+)
 
 
 class Match(msgspec.Struct, frozen=True, omit_defaults=True):

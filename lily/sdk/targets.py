@@ -6,7 +6,7 @@ target is plain code that can be tested without a network.
 
 from collections.abc import Generator, Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -62,6 +62,43 @@ class Call(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
     body: bytes = b""
     label: str = ""
+    bearer: bool = False  # the host adds a token of the target's grant
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """OAuth 2.0: how a target's tokens are got. The host keeps them, also those that rotate."""
+
+    token_url: str
+    client_id: str
+    client_secret: str
+    refresh_token: str = ""  # the first one; without one by client credentials
+    scope: str = ""
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """A Kafka cluster and how to get in. Certificates and keys are PEM, as text."""
+
+    servers: str  # host:port,host:port
+    security: str = "PLAINTEXT"
+    mechanism: str = ""
+    username: str = ""
+    password: str = ""
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+
+    def hosts(self) -> list[str]:
+        return [server.rpartition(":")[0].strip("[]") for server in self.servers.split(",")]
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One record of Kafka; its answer is a 200 once all replicas have it."""
+
+    cluster: Cluster
+    topic: str
+    key: bytes
+    value: bytes
+    headers: Mapping[str, str] = {}
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -98,7 +135,7 @@ class Gone(LilyError):
     title = "The other side is gone"
 
 
-Sending = Generator[Call, Answer, Any]
+Sending = Generator[Call | Record, Answer, Any]
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -119,11 +156,19 @@ class Target(Protocol):
         """The URL that it sends to; checked when it is saved and at every call."""
 
     def send(self, notice: Notice) -> Sending:
-        """Yield calls and get their answers; return a handle (plain JSON), or None.
+        """Yield calls or records and get their answers; return a handle (plain JSON), or None.
 
         An answer that is not 2xx is thrown as Refused. Raise Reject when it can never work, Retry
         when it may work later, Gone when the endpoint is no more.
         """
+
+
+@runtime_checkable
+class Granted(Protocol):
+    """A target whose calls carry tokens that the host gets for it."""
+
+    def grant(self) -> Grant | None:
+        """How; None when its options say that it logs in otherwise."""
 
 
 class Filter(Protocol):

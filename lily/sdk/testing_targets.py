@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 
 from lily.errors import LilyError, Reject, Retry
-from lily.sdk.targets import About, Answer, Call, Filter, Gone, Notice, Refused, Target
+from lily.sdk.targets import About, Answer, Call, Filter, Gone, Notice, Record, Refused, Target
 
 AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
 MOST_CALLS = 12
 
-Answers = Callable[[Call], Answer]
+Asked = Call | Record
+Answers = Callable[[Any], Answer]
 
 
 class TargetContract:
@@ -30,12 +31,13 @@ class TargetContract:
     def make(self) -> Target:
         raise NotImplementedError("say how your target is made")
 
-    def answers(self, call: Call) -> Answer:
+    def answers(self, call: Any) -> Answer:
         """What the other side says when all is well."""
         return Answer(200)
 
     def test_it_says_where_it_sends_to(self) -> None:
-        assert self.make().address().startswith(("https://", "http://")), "an absolute URL"
+        known = ("https://", "http://", "kafka://")
+        assert self.make().address().startswith(known), "an absolute URL"
 
     def test_it_sends_every_notice_and_returns_plain_json(self) -> None:
         for notice in notices():
@@ -46,11 +48,14 @@ class TargetContract:
     def test_its_calls_are_whole(self) -> None:
         for notice in notices():
             for call in converse(self.make(), notice, self.answers)[0]:
+                told = "".join([*call.headers, *call.headers.values()])
+                assert "\n" not in told and "\r" not in told, "one line a header"
+                if isinstance(call, Record):
+                    assert call.topic and call.key and isinstance(call.value, bytes)
+                    continue
                 assert call.method in ("GET", "POST", "PUT", "PATCH", "DELETE"), call.method
                 assert call.url.startswith(("https://", "http://")), "an absolute URL"
                 assert isinstance(call.body, bytes)
-                told = "".join([*call.headers, *call.headers.values()])
-                assert "\n" not in told and "\r" not in told, "one line a header"
 
     def test_what_it_was_told_is_used_when_it_goes_on(self) -> None:
         """With a handle it updates; it must at least not break."""
@@ -110,9 +115,9 @@ class FilterContract:
             return None
 
 
-def converse(target: Target, notice: Notice, answers: Answers) -> tuple[list[Call], Any]:
+def converse(target: Target, notice: Notice, answers: Answers) -> tuple[list[Any], Any]:
     """What a target calls, and what it returns in the end."""
-    calls: list[Call] = []
+    calls: list[Asked] = []
     sending = target.send(notice)
     try:
         call = next(sending)

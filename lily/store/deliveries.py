@@ -140,7 +140,7 @@ def again(unit: Unit, id: UUID, now: datetime, reason: str, attempts: int = 0) -
     }  # fmt: skip
     done = unit.conn.execute(
         f"{AGAIN} WHERE tenant = %(tenant)s AND id = %(id)s"
-        " AND state IN ('dead', 'delivered', 'cancelled', 'waiting')",
+        " AND state IN ('dead', 'delivered', 'cancelled', 'withheld', 'waiting')",
         values,
     )
     found = get(unit, id)
@@ -150,10 +150,11 @@ def again(unit: Unit, id: UUID, now: datetime, reason: str, attempts: int = 0) -
 
 
 def again_matching(unit: Unit, wanted: Wanted, limit: int, now: datetime, reason: str) -> int:
-    """The oldest dead ones that match; how many."""
+    """The oldest dead ones that match, or withheld ones where those are asked for; how many."""
     done = unit.conn.execute(
         f"{AGAIN} WHERE tenant = %(tenant)s AND id IN (SELECT d.id FROM delivery d WHERE {MATCH}"
-        " AND d.state = 'dead' ORDER BY d.number LIMIT %(limit)s FOR UPDATE)",
+        " AND d.state = CASE %(state)s WHEN 'withheld' THEN 'withheld' ELSE 'dead' END"
+        " ORDER BY d.number LIMIT %(limit)s FOR UPDATE)",
         {**_bound(unit, wanted), "limit": limit, "now": now, "reason": reason, "attempts": 0},
     )
     return done.rowcount

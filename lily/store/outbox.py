@@ -4,7 +4,7 @@ A claim names the process, and the process holds a session lock. When the lock c
 process is dead, and what it was sending is taken over as something that may have arrived.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -51,10 +51,13 @@ WITH picked AS (
 taken AS (
   UPDATE delivery d SET state = 'sending', worker = %(worker)s, tries = tries + 1
     FROM picked p WHERE d.tenant = p.tenant AND d.id = p.id
-  RETURNING d.tenant, d.id, d.connection, d.notice, d.attempts, d.tries, d.unsure, d.created_at)
+  RETURNING d.tenant, d.id, d.connection, d.notice, d.attempts, d.tries, d.unsure, d.created_at,
+            d.subscription)
 SELECT t.tenant, t.id, t.connection, t.attempts, t.tries, t.unsure, t.created_at, n.key,
-       n.content::text, h.handle
+       n.content::text, h.handle, n.kind, n.guid,
+       CASE WHEN t.subscription IS NOT NULL THEN coalesce(s.owner, '') END
   FROM taken t JOIN notice n ON n.tenant = t.tenant AND n.id = t.notice
+  LEFT JOIN subscription s ON s.tenant = t.tenant AND s.id = t.subscription
   LEFT JOIN remote_handle h ON h.tenant = t.tenant AND h.connection = t.connection
         AND h.key = n.key
 """
@@ -97,6 +100,12 @@ ON CONFLICT (tenant, connection) DO UPDATE
    SET failures = CASE WHEN %(failed)s THEN o.failures + %(failures)s ELSE %(failures)s END,
        paused_until = greatest(CASE WHEN %(failed)s THEN o.paused_until END, excluded.paused_until),
        reason = excluded.reason
+"""
+WITHHOLD = """
+UPDATE delivery d SET state = 'withheld', worker = NULL, tries = tries - 1, reason = w.reason,
+       settled_at = %(now)s
+  FROM unnest(%(ids)s::uuid[], %(reasons)s::text[]) AS w(id, reason)
+ WHERE d.id = w.id AND d.state = 'sending' AND d.worker = %(worker)s
 """
 SENDING = "SELECT DISTINCT worker FROM delivery WHERE state = 'sending' AND worker <> %s"
 # What has a handle is looked up before it is made again, and searches lag a little behind.
@@ -141,6 +150,9 @@ class Claimed(msgspec.Struct, frozen=True):
     key: str
     content: str
     handle: Any
+    kind: str
+    guid: UUID | None
+    owner: str | None  # of its subscription, empty when that is no more; None when it has none
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -297,6 +309,14 @@ def settle(
     for one in sorted(fared, key=lambda f: (f.tenant, f.connection)):
         conn.execute(FARED, msgspec.structs.asdict(one))
     return {id for _, id in rows}
+
+
+def withhold(
+    conn: psycopg.Connection, worker: UUID, reasons: Mapping[UUID, str], now: datetime
+) -> None:
+    """Write down why these of our claims are not sent."""
+    values = {"ids": list(reasons), "reasons": list(reasons.values()), "now": now, "worker": worker}
+    conn.execute(WITHHOLD, values)
 
 
 def reclaim(conn: psycopg.Connection, me: UUID, now: datetime) -> int:

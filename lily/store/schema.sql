@@ -1089,6 +1089,17 @@ CREATE TABLE lily.cell (
 
 ALTER TABLE lily.cell OWNER TO lily_owner;
 
+CREATE TABLE lily.channel_token (
+    tenant integer NOT NULL,
+    connection uuid NOT NULL,
+    sealed bytea,
+    at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY lily.channel_token FORCE ROW LEVEL SECURITY;
+
+ALTER TABLE lily.channel_token OWNER TO lily_owner;
+
 CREATE TABLE lily.circle (
     tenant integer NOT NULL,
     kind text NOT NULL,
@@ -1259,8 +1270,7 @@ CREATE TABLE lily.delivery (
     reason text DEFAULT ''::text NOT NULL,
     last_at timestamp with time zone,
     settled_at timestamp with time zone,
-    created_at timestamp with time zone NOT NULL,
-    CONSTRAINT delivery_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'sending'::text, 'delivered'::text, 'dead'::text, 'cancelled'::text])))
+    created_at timestamp with time zone NOT NULL
 )
 WITH (fillfactor='60');
 
@@ -2336,6 +2346,9 @@ ALTER TABLE ONLY lily.block
 ALTER TABLE ONLY lily.cell
     ADD CONSTRAINT cell_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY lily.channel_token
+    ADD CONSTRAINT channel_token_pkey PRIMARY KEY (tenant, connection);
+
 ALTER TABLE ONLY lily.circle
     ADD CONSTRAINT circle_pkey PRIMARY KEY (tenant, kind, name);
 
@@ -2368,6 +2381,9 @@ ALTER TABLE ONLY lily.delivery_attempt
 
 ALTER TABLE ONLY lily.delivery
     ADD CONSTRAINT delivery_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE lily.delivery
+    ADD CONSTRAINT delivery_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'sending'::text, 'delivered'::text, 'dead'::text, 'cancelled'::text, 'withheld'::text]))) NOT VALID;
 
 ALTER TABLE ONLY lily.departure
     ADD CONSTRAINT departure_pkey PRIMARY KEY (number);
@@ -2909,6 +2925,8 @@ CREATE POLICY app ON lily.asset_source TO lily_app USING ((tenant = ( SELECT lil
 
 CREATE POLICY app ON lily.block TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
+CREATE POLICY app ON lily.channel_token TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
+
 CREATE POLICY app ON lily.circle TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
 
 CREATE POLICY app ON lily.connection TO lily_app USING ((tenant = ( SELECT lily.tenant() AS tenant))) WITH CHECK ((tenant = ( SELECT lily.tenant() AS tenant)));
@@ -3033,6 +3051,8 @@ ALTER TABLE lily.asset_source ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.block ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE lily.channel_token ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE lily.circle ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.connection ENABLE ROW LEVEL SECURITY;
@@ -3110,6 +3130,8 @@ CREATE POLICY owner ON lily.asset_fields_3 TO lily_owner USING (true) WITH CHECK
 CREATE POLICY owner ON lily.asset_source TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.block TO lily_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY owner ON lily.channel_token TO lily_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY owner ON lily.circle TO lily_owner USING (true) WITH CHECK (true);
 
@@ -3285,6 +3307,8 @@ CREATE POLICY system ON lily.asset_source TO lily_system USING ((tenant = ANY ((
 
 CREATE POLICY system ON lily.block TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
+CREATE POLICY system ON lily.channel_token TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
+
 CREATE POLICY system ON lily.circle TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
 
 CREATE POLICY system ON lily.connection TO lily_system USING ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[]))) WITH CHECK ((tenant = ANY (( SELECT lily.tenants() AS tenants)::integer[])));
@@ -3458,6 +3482,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.block TO lily_system;
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.cell TO lily_app;
 GRANT SELECT ON TABLE lily.cell TO lily_system;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.channel_token TO lily_system;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.circle TO lily_app;
 GRANT SELECT ON TABLE lily.circle TO lily_system;
 
@@ -3559,6 +3585,14 @@ GRANT SELECT,INSERT,UPDATE ON TABLE lily.outlet TO lily_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.person TO lily_app;
 
+GRANT SELECT(tenant) ON TABLE lily.person TO lily_system;
+
+GRANT SELECT(username) ON TABLE lily.person TO lily_system;
+
+GRANT SELECT(role) ON TABLE lily.person TO lily_system;
+
+GRANT SELECT(active) ON TABLE lily.person TO lily_system;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.policy TO lily_app;
 GRANT SELECT ON TABLE lily.policy TO lily_system;
 
@@ -3599,6 +3633,14 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.scraper_policy TO lily_app;
 GRANT SELECT ON TABLE lily.scraper_policy TO lily_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.service_account TO lily_app;
+
+GRANT SELECT(tenant) ON TABLE lily.service_account TO lily_system;
+
+GRANT SELECT(name) ON TABLE lily.service_account TO lily_system;
+
+GRANT SELECT(role) ON TABLE lily.service_account TO lily_system;
+
+GRANT SELECT(active) ON TABLE lily.service_account TO lily_system;
 
 GRANT SELECT,INSERT ON TABLE lily.signal_key TO lily_app;
 GRANT SELECT,INSERT,DELETE ON TABLE lily.signal_key TO lily_system;

@@ -13,6 +13,8 @@ OLD = "n.at < now() - interval '90 days'"
 CELL_STEPS = (
     "DELETE FROM idempotency WHERE at < now() - interval '1 day'",
     "DELETE FROM signal_key WHERE at < now() - interval '90 days'",
+    "DELETE FROM channel_token t WHERE NOT EXISTS"
+    " (SELECT FROM connection c WHERE c.tenant = t.tenant AND c.id = t.connection)",
     # What a run said of lineage has become its job's; an event that comes later still is older.
     "DELETE FROM run WHERE updated_at < now() - interval '90 days'",
     # A delivery has the id of its notice. What is still being tried stays.

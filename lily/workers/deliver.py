@@ -22,11 +22,13 @@ from lily.notify import acknowledge, egress, verdicts
 from lily.sdk.targets import Notice
 from lily.store import outbox, settling
 from lily.store.outbox import Alive, Claimed, Fared, OutletState, Settled, Spending
+from lily.store.owners import Ears
 from lily.telemetry import DELIVERIES, DELIVERY_SECONDS, logger
 from lily.types import Tenant
 from lily.wiring import Core
+from lily.workers.grants import Grants
 from lily.workers.outlets import Key, Outlet, Outlets
-from lily.workers.sends import Tried, attempt
+from lily.workers.sends import Caller, Tried, attempt
 from lily.workers.wire import Wire
 
 POLL = 0.25
@@ -81,6 +83,8 @@ class Engine:
         self._worker = uuid4()
         self._alive: dict[str, Alive] = {}
         self._outlets = Outlets(core.seal.open)
+        self._ears = Ears(core.database)
+        self._grants = Grants(core, wire)
         self._states: dict[Key, OutletState] = {}
         self._cells: dict[int, str] = {}
         self._flying: Counter[Key] = Counter()
@@ -133,6 +137,7 @@ class Engine:
         if last:
             for task in self._started.values():
                 task.cancel()
+            self._grants.close()
             await asyncio.to_thread(self._release)
 
     def _release(self) -> None:
@@ -173,7 +178,23 @@ class Engine:
             self._outlets.refresh(conn, states, numbers)
             self._states.update({(s.tenant, s.connection): s for s in states})
             caps = self._caps(states, room, now)
-            return outbox.claim(conn, self._worker, caps, self._rates(caps), now) if caps else []
+            if not caps:
+                return []
+            claimed = outbox.claim(conn, self._worker, caps, self._rates(caps), now)
+            known = {tenant.number: tenant for tenant in tenants}
+            withheld = self._ears.withheld(conn, known, claimed, now)
+            if not withheld:
+                return claimed
+            outbox.withhold(conn, self._worker, withheld, now)
+        return self._heard(claimed, withheld)
+
+    def _heard(self, claimed: Sequence[Claimed], withheld: dict[UUID, str]) -> list[Claimed]:
+        """What may be sent; the rest is counted."""
+        for each in claimed:
+            if each.id in withheld:
+                plugin = self._outlets[each.tenant, each.connection].plugin
+                DELIVERIES.labels(plugin, "withheld").inc()
+        return [each for each in claimed if each.id not in withheld]
 
     def _caps(self, states: Sequence[OutletState], room: int, now: datetime) -> dict[Key, int]:
         caps: dict[Key, int] = {}
@@ -249,7 +270,15 @@ class Engine:
             return Tried(verdicts.Verdict("permanent", str(refusal)), None, [], 0.0)
         if kept is None:
             return Tried(verdicts.Verdict("ok", "a filter keeps it in"), None, [], 0.0)
-        return await attempt(outlet.target, kept, self._wire.call, now, outlet.hidden)
+        call = self._caller(claimed, outlet)
+        return await attempt(outlet.target, kept, call, now, outlet.hidden)
+
+    def _caller(self, claimed: Claimed, outlet: Outlet) -> Caller:
+        """What makes the calls of a target: with tokens, where it has a grant."""
+        if (grant := outlet.grant) is None:
+            return self._wire.call
+        key, cell = (claimed.tenant, claimed.connection), self._cells[claimed.tenant]
+        return partial(self._grants.call, key, cell, grant)
 
     def _dressed(self, claimed: Claimed, now: datetime) -> Notice:
         """The notice with what only this try knows."""

@@ -9,7 +9,7 @@ import msgspec
 from lily import plugins
 from lily.assets.hooks import reason_of
 from lily.errors import Reject
-from lily.sdk.targets import Filter, Notice, Rate, Target
+from lily.sdk.targets import Filter, Grant, Granted, Notice, Rate, Target
 from lily.store import connections, outbox
 from lily.store.connections import Connection, Unseal
 
@@ -31,6 +31,10 @@ class Outlet(msgspec.Struct, frozen=True):
     @property
     def concurrency(self) -> int:
         return getattr(self.target, "concurrency", CONCURRENCY)
+
+    @property
+    def grant(self) -> Grant | None:
+        return self.target.grant() if isinstance(self.target, Granted) else None
 
     @property
     def rate(self) -> Rate | None:

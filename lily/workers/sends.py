@@ -12,13 +12,13 @@ from lily.assets.hooks import reason_of
 from lily.errors import Reject, Retry
 from lily.notify import verdicts
 from lily.notify.verdicts import Verdict
-from lily.sdk.targets import Answer, Call, Gone, Notice, Refused, Target
-from lily.workers.wire import Unreached
+from lily.sdk.targets import Answer, Call, Gone, Notice, Record, Refused, Target
+from lily.workers.unreached import Unreached
 
 MOST_CALLS = 12
 MOST_REASON = 500
 
-Caller = Callable[[Call], Awaitable[Answer]]
+Caller = Callable[[Call | Record], Awaitable[Answer]]
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -78,13 +78,9 @@ async def _converse(
         sending.close()
 
 
-async def _called(call: Caller, wanted: Call, done: list[dict[str, Any]]) -> Answer:
+async def _called(call: Caller, wanted: Call | Record, done: list[dict[str, Any]]) -> Answer:
     began = time.perf_counter()
-    told: dict[str, Any] = {
-        "call": wanted.label or f"{wanted.method} {_host(wanted.url)}",
-        "bytes": len(wanted.body),
-        "status": None,
-    }
+    told: dict[str, Any] = {**_shown(wanted), "status": None}
     done.append(told)
     try:
         answer = await call(wanted)
@@ -92,6 +88,14 @@ async def _called(call: Caller, wanted: Call, done: list[dict[str, Any]]) -> Ans
         told["millis"] = round((time.perf_counter() - began) * 1e3, 2)
     told["status"] = answer.status
     return answer
+
+
+def _shown(wanted: Call | Record) -> dict[str, Any]:
+    """What people may see of it."""
+    if isinstance(wanted, Record):
+        return {"call": f"kafka {wanted.topic}", "bytes": len(wanted.value)}
+    label = wanted.label or f"{wanted.method} {_host(wanted.url)}"
+    return {"call": label, "bytes": len(wanted.body)}
 
 
 def _of_answer(answer: Answer, now: datetime) -> Verdict:

@@ -1,4 +1,4 @@
-"""Outgoing HTTP: to checked addresses only, with an end to everything."""
+"""What goes out: to checked addresses only, with an end to everything."""
 
 import asyncio
 import socket
@@ -13,21 +13,15 @@ from yarl import URL
 from lily.errors import Reject
 from lily.notify import egress
 from lily.notify.egress import Network
-from lily.sdk.targets import Answer, Call
+from lily.sdk.targets import Answer, Call, Record
+from lily.workers.brokers import Brokers
+from lily.workers.unreached import Unreached
 
 PATIENCE = 15.0  # seconds for one call, from the first packet to the last
 CONNECT = 5.0
 MOST_ANSWER = 256 * 1024
 AGENT = "Lily"
 MOST_URLS = 10_000
-
-
-class Unreached(Exception):
-    """No answer came. `unsure` when the request may have arrived."""
-
-    def __init__(self, reason: str, unsure: bool) -> None:
-        super().__init__(reason)
-        self.unsure = unsure
 
 
 class Checked(AbstractResolver):
@@ -71,6 +65,7 @@ class Wire:
         self._allowed = allowed
         self._patience = patience
         self._urls: dict[str, URL] = {}
+        self._brokers = Brokers(allowed)
         connector = aiohttp.TCPConnector(
             limit=0,
             use_dns_cache=False,
@@ -89,9 +84,12 @@ class Wire:
 
     async def close(self) -> None:
         await self._session.close()
+        await self._brokers.close()
 
-    async def call(self, call: Call) -> Answer:
+    async def call(self, call: Call | Record) -> Answer:
         """The answer, whatever it says; Reject for where we must not go, Unreached for silence."""
+        if isinstance(call, Record):
+            return await self._brokers.write(call)
         url = self._url(call.url)
         try:
             async with (

@@ -41,6 +41,11 @@ def staged(core: Core, system: Core, tenant: Tenant) -> "Iterator[Stage]":
 TESTER = Actor("tester", "test")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LOOPBACK = ["127.0.0.0/8"]
+# Whose subscriptions these are.
+ROOT = """
+INSERT INTO person (tenant, id, username, name, password, role)
+VALUES (%s, %s, 'root', 'root', '!', 'admin') ON CONFLICT DO NOTHING
+"""
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
@@ -54,6 +59,8 @@ class Stage:
         self.tenant = tenant
         self.allowed = LOOPBACK
         self.chance: Callable[[], float] = lambda: 0.0
+        with core.database.home_unit(tenant) as unit:
+            unit.conn.execute(ROOT, [tenant.number, uuid4()])
 
     def connect(self, plugin: str, use: str = "target", name: str = "", **options: Any) -> UUID:
         id, now = uuid4(), self.clock.now()
@@ -76,13 +83,14 @@ class Stage:
         connection: UUID | None,
         facts: list[str] | None = None,
         template: dict[str, str] | None = None,
+        owner_name: str = "root",
         **more: Any,
     ) -> UUID:
         now = self.clock.now()
         wanted = Match(facts=facts or ["AssetChanged"], **more)
         made = Subscription(
-            uuid4(), f"s {uuid4()}", wanted, connection, template, "root", True, None, 0, 1, now,
-            now,
+            uuid4(), f"s {uuid4()}", wanted, connection, template, owner_name, True, None, 0, 1,
+            now, now,
         )  # fmt: skip
         with self.core.database.unit(self.tenant) as unit:
             return subscriptions.create(unit, made, TESTER).id

@@ -12,7 +12,8 @@ from lily.notify import egress
 from lily.sdk import Call
 from lily.types import Tenant
 from lily.wiring import Core
-from lily.workers.wire import Checked, Unreached, Wire
+from lily.workers.unreached import Unreached
+from lily.workers.wire import Checked, Wire
 from tests.flow.notifying import Stage, staged
 from tests.vendors.server import Scripted, running
 

@@ -152,7 +152,8 @@ def sent(secret: str, previous: str | None = None, notice: Notice | None = None)
     target = made(webhook.Webhook, **options)
     now = datetime.now(UTC)  # noqa: TID251  the judge looks at the clock
     given = msgspec.structs.replace(notice or notices()[0], sent_at=now)
-    return converse(target, given, ok)[0][0]
+    call: Call = converse(target, given, ok)[0][0]
+    return call
 
 
 def test_receivers_verify_with_the_new_secret_and_with_the_old_one() -> None:

@@ -1,5 +1,6 @@
 """Jira Cloud: issues with documents, comments, transitions, and a search that lags behind."""
 
+import asyncio
 import base64
 import json
 import re
@@ -10,6 +11,9 @@ from aiohttp import web
 
 from tests.vendors.server import Vendor
 
+CLIENT = ("app", "secret of the app")
+CLOUD = "11223344-a1b2-3b33-c444-def123456789"
+SITE = f"/ex/jira/{CLOUD}"
 EMAIL, TOKEN = "bot@example.com", "jira-secret-token"
 NODES = {"doc", "paragraph", "text", "bulletList", "listItem", "heading", "codeBlock"}
 STATES = {"11": ("To Do", "new"), "21": ("In Progress", "indeterminate"), "31": ("Done", "done")}
@@ -27,12 +31,11 @@ class Jira(Vendor):
         self.silent = 0  # so many creations are done, and never answered
 
     async def answer(self, request: web.Request, body: bytes) -> web.StreamResponse:
-        pair = base64.b64encode(f"{EMAIL}:{TOKEN}".encode()).decode()
-        if request.headers.get("Authorization") != f"Basic {pair}":
+        if not self._known(request):
             return web.json_response({"errorMessages": ["no"]}, status=401)
         if self.scripted:
             return self.scripted.pop(0)
-        path = request.path.removeprefix("/rest/api/3").removeprefix("/rest/api/2")
+        path = self._path(request).removeprefix("/rest/api/3").removeprefix("/rest/api/2")
         given = json.loads(body) if body else {}
         if (request.method, path) == ("POST", "/issue"):
             return await self._create(request, given)
@@ -41,6 +44,13 @@ class Jira(Vendor):
         if path == "/serverInfo":
             return web.json_response({"versionNumbers": [9, 0, 0], "deploymentType": "Cloud"})
         return self._of_issue(request.method, path, given)
+
+    def _known(self, request: web.Request) -> bool:
+        pair = base64.b64encode(f"{EMAIL}:{TOKEN}".encode()).decode()
+        return request.headers.get("Authorization") == f"Basic {pair}"
+
+    def _path(self, request: web.Request) -> str:
+        return request.path
 
     async def _create(self, request: web.Request, given: dict[str, Any]) -> web.StreamResponse:
         fields = given.get("fields", {})
@@ -110,6 +120,54 @@ class Jira(Vendor):
                 {"id": "1", "key": parts[1], "self": self.url, "fields": fields}
             )
         return web.Response(status=405)
+
+
+class Atlassian(Jira):
+    """The same site as apps reach it, and the token endpoint beside it: both kinds of grants,
+    tokens that end, and refresh tokens that are good once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refresh = "first refresh token"
+        self.access = ""
+        self.given = 0  # how many access tokens
+        self.refused = 0  # calls without a good one
+        self.busy: list[int] = []  # answered next by the token endpoint, in order
+
+    async def answer(self, request: web.Request, body: bytes) -> web.StreamResponse:
+        if request.path == "/oauth/token":
+            return await self._token(request, json.loads(body))
+        return await super().answer(request, body)
+
+    def expire(self) -> None:
+        """The access token is over, before it said it would be."""
+        self.access = ""
+
+    async def _token(self, request: web.Request, given: dict[str, str]) -> web.StreamResponse:
+        await asyncio.sleep(0.05)  # long enough for two to ask at once
+        if self.busy:
+            return web.json_response({"error": "busy"}, status=self.busy.pop(0))
+        if (given["client_id"], given["client_secret"]) != CLIENT:
+            return web.json_response({"error": "invalid_client"}, status=401)
+        refreshes = given["grant_type"] == "refresh_token"
+        if refreshes and given["refresh_token"] != self.refresh:
+            return web.json_response({"error": "invalid_grant"}, status=403)
+        self.given += 1
+        self.access = f"access token {self.given}"
+        told: dict[str, Any] = {"access_token": self.access, "expires_in": 3600}
+        if refreshes:
+            self.refresh = f"refresh token {self.given}"
+            told["refresh_token"] = self.refresh
+        return web.json_response(told)
+
+    def _known(self, request: web.Request) -> bool:
+        known = bool(self.access)
+        known = known and request.headers.get("Authorization") == f"Bearer {self.access}"
+        self.refused += not known
+        return known and request.path.startswith(SITE)
+
+    def _path(self, request: web.Request) -> str:
+        return request.path.removeprefix(SITE)
 
 
 def document(node: Any, root: bool = True) -> bool:

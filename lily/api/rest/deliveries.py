@@ -18,7 +18,7 @@ from lily.types import Caller
 router = APIRouter(prefix="/api/v1/deliveries", tags=["notices"])
 
 MOST = 1000
-State = Literal["waiting", "sending", "delivered", "dead", "cancelled"]
+State = Literal["waiting", "sending", "delivered", "dead", "cancelled", "withheld"]
 
 Reader = Annotated[Caller, requires("connections:read")]
 Replayer = Annotated[Caller, requires("dead:replay")]
@@ -80,7 +80,7 @@ class WholeDelivery(ShownDelivery):
 
 
 class Many(Request):
-    """Either some by id, or the dead ones that match, oldest first."""
+    """Either some by id, or the dead (or withheld) ones that match, oldest first."""
 
     model_config = example({"filter": {"state": "dead"}})
 

@@ -175,7 +175,8 @@ def _outcome(services: Services, caller: Caller, before: Delivery) -> Response:
             found = deliveries.get(unit, before.id)
         if found.state == "delivered":
             return json(RETRIED)
-        if found.state == "dead" or (found.tries > before.tries and found.state == "waiting"):
+        tried = found.tries > before.tries and found.state == "waiting"
+        if tried or found.state in ("dead", "withheld"):
             raise LilyError(f"{FAILED} {found.reason}")
         time.sleep(LOOK)
     return json(ACCEPTED, 202)

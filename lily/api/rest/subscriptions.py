@@ -1,5 +1,6 @@
 """Subscriptions: who hears of what, and where."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args
 from uuid import UUID, uuid4
@@ -15,9 +16,9 @@ from lily.api.rest.pages import mark, unmark
 from lily.errors import Invalid, NotFound
 from lily.events.facts import FactKind
 from lily.notify import words
-from lily.notify.match import DEEPEST, Match
+from lily.notify.match import DEEPEST, OPEN, Match
 from lily.sdk.targets import Notice
-from lily.store import connections, notices, subscriptions, views
+from lily.store import connections, notices, owners, subscriptions, views
 from lily.store.database import Unit
 from lily.store.notices import Made
 from lily.store.subscriptions import Subscription
@@ -32,18 +33,6 @@ Manager = Annotated[Caller, requires("subscriptions:manage")]
 KINDS: frozenset[str] = frozenset(get_args(FactKind))
 # What a channel may carry out of the house; logins and admin changes stay in the audit trail.
 PRIVATE = ("Login", "Logged", "Access", "Password", "Token", "User", "ServiceAccount", "Key")
-# What everybody may subscribe to; the rest needs the right to read the audit trail.
-OPEN = (
-    "Asset",
-    "Fields",
-    "Tags",
-    "Edge",
-    "Incident",
-    "Notification",
-    "Delivery",
-    "Target",
-    "Crawl",
-)
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 EXAMPLE: dict[str, Any] = {
@@ -84,6 +73,11 @@ class NewSubscription(Request):
         None, description="A text, or {title, text}, with places like {title}, {asset}, {url}."
     )
     enabled: bool = True
+    owner: Line | None = Field(
+        None,
+        description="A service account in whose name it tells, for who may users:manage;"
+        " without one it is you.",
+    )
 
 
 class SubscriptionPatch(Request):
@@ -96,6 +90,7 @@ class SubscriptionPatch(Request):
     connection_id: UUID | None = None
     template: Any = None
     enabled: bool | None = None
+    owner: Line | None = Field(None, description="You, or a service account as above.")
 
 
 class Mute(Request):
@@ -112,7 +107,8 @@ class ShownSubscription(Shown):
     match: dict[str, Any]
     connection_id: UUID | None
     template: dict[str, str] | None
-    owner: str
+    owner: str = Field(description="It tells what they may read, and nothing else.")
+    silence: str = Field(description="Why it tells nothing at all; empty when it may tell.")
     enabled: bool
     muted_until: datetime | None
     revision: int
@@ -133,14 +129,15 @@ def create(
 ) -> ShownSubscription:
     """It hears what happens from now on, never what happened before."""
     core, now = services.core, services.core.clock.now()
+    owner = _owner(core, caller, body.owner)
     with core.database.unit(caller.tenant) as unit:
         made = Subscription(
             uuid4(), body.name, _match(unit, caller, body.match), _target(unit, body.connection_id),
-            words.checked(body.template), caller.name, body.enabled, None, 0, 1, now, now,
+            words.checked(body.template), owner, body.enabled, None, 0, 1, now, now,
         )  # fmt: skip
         made = subscriptions.create(unit, made, actor_of(caller))
     response.headers["Location"] = f"{router.prefix}/{made.id}"
-    return _shown(made, response)
+    return _one(core, caller, made, response)
 
 
 @router.get("", summary="List subscriptions by name")
@@ -152,7 +149,7 @@ def listed(
         found = subscriptions.page(unit, key, limit + 1)
     more, found = len(found) > limit, found[:limit]
     following = mark(found[-1].name) if more else None
-    return Page(items=[_shown(each) for each in found], next=following)
+    return Page(items=_shown(services.core, caller, found), next=following)
 
 
 @router.get("/{id}", summary="Read a subscription")
@@ -161,7 +158,7 @@ def read(
 ) -> ShownSubscription:
     with services.core.database.unit(caller.tenant) as unit:
         found = subscriptions.get(unit, uuid_of("subscription", id))
-    return _shown(found, response)
+    return _one(services.core, caller, found, response)
 
 
 @router.patch("/{id}", summary="Change a subscription")
@@ -173,7 +170,10 @@ def change(
     services: ServicesDep,
     if_match: IfMatch = None,
 ) -> ShownSubscription:
+    """Who changes what somebody else's channel tells, or where, becomes its owner, unless they
+    may manage users."""
     core = services.core
+    owner = _owner(core, caller, body.owner) if body.owner is not None else None
     with core.database.unit(caller.tenant) as unit:
         before = subscriptions.locked(unit, uuid_of("subscription", id), revision_of(if_match))
         given: dict[str, Any] = {}
@@ -187,8 +187,9 @@ def change(
         if "template" in body.model_fields_set:
             given["template"] = words.checked(body.template)
         wanted = msgspec.structs.replace(before, updated_at=core.clock.now(), **given)
+        wanted = msgspec.structs.replace(wanted, owner=owner or _heir(caller, before, wanted))
         after = subscriptions.change(unit, before, wanted, actor_of(caller))
-    return _shown(after, response)
+    return _one(core, caller, after, response)
 
 
 @router.delete("/{id}", status_code=204, summary="Delete a subscription")
@@ -265,7 +266,27 @@ def _muted(
         before = subscriptions.locked(unit, uuid_of("subscription", id), None)
         wanted = msgspec.structs.replace(before, muted_until=until, updated_at=core.clock.now())
         after = subscriptions.change(unit, before, wanted, actor_of(caller))
-    return _shown(after, response)
+    return _one(core, caller, after, response)
+
+
+def _owner(core: Core, caller: Caller, given: str | None) -> str:
+    """The caller, or a service account of theirs to use."""
+    if given is None or given == caller.name:
+        return caller.name
+    if not caller.may("users:manage"):
+        raise Invalid("needs the right users:manage, unless it is you", "owner")
+    with core.database.home_unit(caller.tenant) as unit:
+        if not owners.is_account(unit.conn, caller.tenant, given):
+            raise Invalid("is no active service account", "owner")
+    return given
+
+
+def _heir(caller: Caller, before: Subscription, after: Subscription) -> str:
+    """What another chose to tell, or where to, is not told with this owner's eyes."""
+    same = (before.match, before.connection) == (after.match, after.connection)
+    if same or after.connection is None or caller.may("users:manage"):
+        return before.owner
+    return caller.name
 
 
 def _match(unit: Unit, caller: Caller, given: Matching) -> Match:
@@ -300,9 +321,24 @@ def _target(unit: Unit, id: UUID | None) -> UUID | None:
     return target_of(unit, id).id if id is not None else None
 
 
-def _shown(made: Subscription, response: Response | None = None) -> ShownSubscription:
-    if response is not None:
-        response.headers["ETag"] = f'"{made.revision}"'
-    fields = msgspec.structs.asdict(made)
-    match = msgspec.to_builtins(made.match)
-    return ShownSubscription(**{**fields, "match": match, "connection_id": made.connection})
+def _one(core: Core, caller: Caller, made: Subscription, response: Response) -> ShownSubscription:
+    response.headers["ETag"] = f'"{made.revision}"'
+    return _shown(core, caller, [made])[0]
+
+
+def _shown(core: Core, caller: Caller, made: Sequence[Subscription]) -> list[ShownSubscription]:
+    """With how their owners stand now."""
+    tenant = caller.tenant
+    with core.database.home_unit(tenant) as unit:
+        known = owners.found(unit.conn, [(tenant.number, each.owner) for each in made])
+    return [
+        ShownSubscription(
+            **{
+                **msgspec.structs.asdict(each),
+                "match": msgspec.to_builtins(each.match),
+                "connection_id": each.connection,
+                "silence": known[tenant.number, each.owner].silence,
+            }
+        )
+        for each in made
+    ]

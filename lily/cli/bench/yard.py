@@ -130,7 +130,7 @@ def connect(core: Core, tenant: Tenant, plugin: str, **options: Any) -> UUID:
 def subscribe(core: Core, tenant: Tenant, connection: UUID, kind: str) -> None:
     now = SystemClock().now()
     made = Subscription(
-        uuid4(), f"bench {connection}", Match(facts=[kind]), connection, None, "bench", True, None,
+        uuid4(), f"bench {connection}", Match(facts=[kind]), connection, None, "admin", True, None,
         0, 1, now, now,
     )  # fmt: skip
     with core.database.unit(tenant) as unit:
