@@ -235,6 +235,12 @@ DELIVERY_SECONDS = Histogram(
 )
 NOTICES = Counter("lily_notices", "Notices made from facts.")
 CRAWLS = Counter("lily_crawls", "Crawls that ended, by state.", ["state"])
+LEADS = Gauge(
+    "lily_leads",
+    "Duties that a process has alone, such as applying the log; nobody else does them meanwhile.",
+    ["duty"],
+    multiprocess_mode="livesum",
+)
 LOOP_FAILURES = Counter("lily_worker_failures", "Worker loops that broke and restarted.", ["loop"])
 
 

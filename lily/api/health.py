@@ -31,7 +31,7 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz", summary="Ready", responses=READY)
 def readyz(services: ServicesDep) -> Response:
-    """Database, migrations and a warm pipeline are there."""
+    """Database, migrations and a warm pipeline are there: one that leads, or can at once."""
     reasons: list[str] = []
     detail: dict[str, Any] = {}
     try:
@@ -62,5 +62,9 @@ def _pipeline(services: Services, detail: dict[str, Any]) -> list[str]:
     warm = [process.detail for process in running if process.detail.get("warm") is True]
     if not warm:
         return ["The pipeline is starting."]
-    detail.update({name: value for name, value in warm[-1].items() if name in ("warm", "lag")})
+    waiting = [told for told in warm if told.get("state") == "standby"]
+    leading = [told for told in warm if told.get("state", "active") != "standby"] or waiting
+    detail.update({name: leading[-1][name] for name in ("warm", "lag") if name in leading[-1]})
+    if waiting:
+        detail["standbys"] = len(waiting)
     return []

@@ -175,6 +175,7 @@ def kafka(settings: "Settings") -> Iterator[Finding]:
 
 
 def pipeline(core: "Core") -> Finding:
+    from lily.store.lease import holders
     from lily.store.presence import alive
 
     beats = alive(core.database, "pipeline")
@@ -186,7 +187,17 @@ def pipeline(core: "Core") -> Finding:
         )
     if not any(process.detail.get("warm") for process in beats):
         return Finding("pipeline", "warning", "The pipeline is warming up.", "Wait a few seconds.")
-    return ok("pipeline", f"The pipeline runs (process {beats[0].pid} on {beats[0].host}).")
+    waiting = [each for each in beats if each.detail.get("state") == "standby"]
+    leader = next((each for each in holders(core.database) if each.duty == "ingest"), None)
+    if leader is None:
+        return Finding(
+            "pipeline",
+            "warning",
+            f"{len(waiting)} pipelines stand by, and none leads.",
+            "One of them should within seconds; else see their logs.",
+        )
+    also = f"; {len(waiting)} more stand by" if waiting else "; none stands by"
+    return ok("pipeline", f"The pipeline runs (process {leader.pid} on {leader.host}){also}.")
 
 
 def lags(core: "Core") -> Iterator[Finding]:

@@ -37,7 +37,7 @@ def pipeline(
     database: options.Database = None,
     parent: options.Parent = None,
 ) -> None:
-    """Run one stage of the Spark pipeline. A second one is fenced, so one too many does no harm."""
+    """Run one stage of the Spark pipeline. A second one is warm and waits, should the first die."""
     from lily.cli import role
 
     settings = configured.settings(home=home, database=database)

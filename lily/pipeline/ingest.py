@@ -1,6 +1,6 @@
 """The ingest job: one micro-batch of the log becomes one transaction per cell."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event, Lock
@@ -15,8 +15,9 @@ from lily.errors import NotFound, Unavailable
 from lily.pipeline.behind import Behind
 from lily.pipeline.decode import Decoded, Row, decode
 from lily.pipeline.hooks import HookCache, load_hooks
-from lily.pipeline.source import unpack
+from lily.pipeline.source import REHEARSAL, unpack
 from lily.store import scrapers
+from lily.store.database import HOME
 from lily.store.definitions import unknown_in
 from lily.store.ingest import Batch, DeadLetter, Incoming, Ingest, Span
 from lily.store.scrapers import Bounds
@@ -30,6 +31,7 @@ from lily.wiring import Core
 LARGE = 500
 TURN = 0.25
 PRESSED = 3.0  # seconds after a large batch
+REHEARSALS = 5
 
 
 class Piece(NamedTuple):
@@ -74,6 +76,8 @@ class Job:
         self._behind = Behind("write")
         self._large_at = float("-inf")
         self._over = Event()
+        self.epoch: int | None = None  # of the lease under which batches are written
+        self.rehearsals: deque[float] = deque(maxlen=REHEARSALS)  # when the last ones were done
         self.batch = Lock()  # held while a batch is made ready; whoever takes it stops the next
         self.events = 0
         self.dead = 0
@@ -91,6 +95,9 @@ class Job:
         """Make ready and write what is gathered, behind everything that came before."""
         with self._turn():
             began, (cells, dead) = monotonic(), gather()
+            if REHEARSAL in cells:
+                self._rehearse(cells[REHEARSAL])
+                return
             try:
                 ready = [self._ready(*each, dead.get(each[0], ())) for each in cells.items()]
             except Unavailable:
@@ -136,6 +143,12 @@ class Job:
             with suppress(TimeoutError):  # what is not committed stays in the log
                 self._behind.settle(seconds)
 
+    def _rehearse(self, stretches: Stretches) -> None:
+        """Everything that a batch does, except for writing."""
+        self._ready(HOME, stretches)
+        self._writer.rehearse(HOME)
+        self.rehearsals.append(monotonic())
+
     def _write_all(self, ready: Sequence[Ready], began: float) -> None:
         for each in ready:
             self._write(each)
@@ -149,7 +162,7 @@ class Job:
             for piece, rows in stretches.items()
         ]
         refused = [*dead, *decoded.dead]
-        batch = Batch(uuid4(), spans, decoded.incoming, refused, decoded.heard)
+        batch = Batch(uuid4(), spans, decoded.incoming, refused, decoded.heard, self.epoch)
         return Ready(cell, batch, raws)
 
     def _write(self, ready: Ready) -> bool:

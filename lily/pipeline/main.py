@@ -1,10 +1,13 @@
-"""`lily pipeline`: the Spark application, from lease to graceful stop."""
+"""`lily pipeline`: the Spark application, from a warm start over the lease to a graceful stop."""
 
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 from time import monotonic
+from typing import NamedTuple
 from uuid import uuid4
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -19,10 +22,10 @@ from lily.pipeline.kafka import KafkaStage
 from lily.pipeline.propagate import Attached
 from lily.pipeline.session import check, fresh_checkpoint, session
 from lily.pipeline.source import LogSource
-from lily.store import positions
+from lily.store import positions, takeover
 from lily.store.lag import lag
 from lily.store.lease import Lease
-from lily.store.presence import Presence, presence
+from lily.store.presence import Presence, alive, presence
 from lily.telemetry import logger
 from lily.types import Place
 from lily.wiring import Core, save
@@ -37,7 +40,7 @@ LAG_EVERY = 4  # beats
 
 
 def run(core: Core, stop: Event) -> None:
-    """Until `stop` is set: stand by for the lease, then apply the log batch by batch."""
+    """Until `stop` is set: lead, or be warm for the day that whoever leads is gone."""
     with presence(core, "pipeline") as me:
         lost = Event()
 
@@ -46,22 +49,44 @@ def run(core: Core, stop: Event) -> None:
             stop.set()
 
         lease = Lease(core.database, DUTY, give_up)
-        me.say(warm=False, state="standby")
-        if not lease.acquire(stop):
-            return
+        me.say(warm=False, state="starting")
+        # One that is warm already takes over sooner than we could.
+        leads = not _is_awaited(core, me) and lease.free()
         try:
-            _lead(core, stop, me)
+            with TemporaryDirectory(prefix="lily-") as folder:
+                _work(core, stop, me, Turn(lease, leads, Path(folder) / "begin"))
         finally:
             lease.release()
         if lost.is_set():
             raise Fenced("another pipeline holds the lease")
 
 
-def _lead(core: Core, stop: Event, me: Presence) -> None:
+class Turn(NamedTuple):
+    """Whose turn it is to write."""
+
+    lease: Lease
+    at_once: bool  # whether it was ours from the start
+    begin: Path  # where the log's reader looks whether it may begin
+
+    def take(self, core: Core, job: Job, stop: Event) -> None:
+        """Shut out whoever led before, and let the reader begin."""
+        job.epoch = self.lease.epoch
+        takeover.claim(core.database, self.lease.epoch, stop)
+        self.begin.touch()
+
+
+def _is_awaited(core: Core, me: Presence) -> bool:
+    """Whether another pipeline stands by, ready to go."""
+    with suppress(Unavailable):
+        others = [each for each in alive(core.database, "pipeline") if each.id != me.id]
+        return any(each.detail.get("state") == "standby" for each in others)
+    return False
+
+
+def _work(core: Core, stop: Event, me: Presence, turn: Turn) -> None:
     home = core.settings.home
     settings = home / "run" / "pipeline.json"
     save(core.settings, settings)
-    me.say(warm=False, state="starting")
     log = kafka.find(core)
     spark = session(core, "lily-ingest", more=log.options if log else None)
     job = Job(core, stop)
@@ -69,19 +94,28 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
     queries: list[StreamingQuery] = []
     propagation = Attached(core, stop, queries)
     try:
+        if turn.at_once:
+            turn.take(core, job, stop)
         spark.dataSource.register(LogSource)
-        frame = spark.readStream.format(LogSource.name()).option("settings", str(settings)).load()
+        frame = (
+            spark.readStream.format(LogSource.name())
+            .option("settings", str(settings))
+            .option("begin", str(turn.begin))
+            .load()
+        )
         query = (
             frame.writeStream.foreachBatch(job.apply)
             .option("checkpointLocation", str(fresh_checkpoint(home / "checkpoints" / DUTY)))
             .start()
         )
         me.say(state="warming")
-        warmed = _warm_up(core, job, stop, partial(_note, core, query))
+        if not turn.at_once and not _stand_by(core, stop, me, turn, job, query):
+            return
+        warmed = _warm_up(core, job, stop, partial(_note, core, query)) if turn.at_once else 0.0
         beside = log.stage(core, job, spark, stop) if log else None
-        if beside is not None:
+        if beside is not None and turn.at_once:
             warmed += _warm_up(core, job, stop, beside.note)
-        me.say(warm=True, state="active")
+        me.say(warm=True, state="active", since=core.clock.now().isoformat())
         logger(__name__).info("pipeline is warm", seconds=round(warmed, 1))
         queries.append(query)
         propagation.start(spark, settings)
@@ -98,6 +132,31 @@ def _lead(core: Core, stop: Event, me: Presence) -> None:
         propagation.close()
         job.close()
         spark.stop()
+
+
+def _stand_by(
+    core: Core, stop: Event, me: Presence, turn: Turn, job: Job, query: StreamingQuery
+) -> bool:
+    """Rehearse until batches are quick, then wait for the lease; false if asked to stop first."""
+    began = monotonic()
+    while not _is_quick(job) and monotonic() - began < WARM_LIMIT and not stop.wait(0.05):
+        check(query)
+    me.say(warm=True, state="standby")
+    logger(__name__).info("pipeline is warm", seconds=round(monotonic() - began, 1), leads=False)
+    if not turn.lease.acquire(stop, partial(check, query)):
+        return False
+    me.say(state="taking over")
+    turn.take(core, job, stop)
+    logger(__name__).info("this pipeline leads now", epoch=turn.lease.epoch)
+    return True
+
+
+def _is_quick(job: Job) -> bool:
+    """Whether the last rehearsals followed each other without delay."""
+    done = list(job.rehearsals)
+    return len(done) > WARM_IN_A_ROW and done[-1] - done[-1 - WARM_IN_A_ROW] < (
+        WARM_IN_A_ROW * WARM_SECONDS
+    )
 
 
 def _warm_up(core: Core, job: Job, stop: Event, send: Callable[[Envelope], Place]) -> float:

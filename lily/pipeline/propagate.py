@@ -6,6 +6,7 @@ are too large for one transaction are worked off beside it, chunk by chunk.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -24,6 +25,7 @@ from lily.lineage.stirred import Told
 from lily.pipeline.nightly import Nightly
 from lily.pipeline.recompute import recompute
 from lily.pipeline.session import check, fresh_checkpoint, session
+from lily.store import takeover
 from lily.store.lease import Lease
 from lily.store.presence import presence
 from lily.store.propagation import Propagator, Stretch
@@ -199,6 +201,9 @@ class Attached:
 
     def _begin(self, spark: SparkSession, settings: Path) -> None:
         if self._lease.acquire(self._stop):
+            self._core.database.each_cell(
+                partial(takeover.cut_off, self._core.database, takeover.PROPAGATE)
+            )
             checkpoint = fresh_checkpoint(self._core.settings.home / "checkpoints" / DUTY)
             self._queries.append(self.stage.start(spark, settings, checkpoint))
 

@@ -4,6 +4,7 @@ import logging
 import os
 import shlex
 import shutil
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lily.errors import Fenced
 from lily.pipeline import shipping
+from lily.store.presence import is_gone
 from lily.wiring import Core
 
 CHECKPOINTS = (
@@ -110,9 +112,17 @@ def _cluster(core: Core, scratch: Path, modest: bool) -> dict[str, str]:
 
 
 def fresh_checkpoint(folder: Path) -> Path:
-    """A new one each start: where to go on is in the store, together with the rows."""
-    shutil.rmtree(folder, ignore_errors=True)
-    return folder / uuid4().hex
+    """A new one each start: where to go on is in the store, together with the rows.
+
+    Those of processes of this machine that are gone are removed; one that stands by in the same
+    folder keeps its own.
+    """
+    prefix = f"{socket.gethostname()}~"
+    for each in folder.glob(f"{prefix}*~*"):
+        pid = int(each.name.removeprefix(prefix).partition("~")[0])
+        if pid == os.getpid() or is_gone(pid):
+            shutil.rmtree(each, ignore_errors=True)
+    return folder / f"{prefix}{os.getpid()}~{uuid4().hex}"
 
 
 def check(query: StreamingQuery) -> None:

@@ -35,11 +35,23 @@ set_json_dumps(msgspec.json.encode)
 set_json_loads(msgspec.json.decode)
 
 
+# A machine that is gone says nothing: each side asks, and gives up after some ten seconds.
+WATCHFUL = {
+    "keepalives_idle": "4", "keepalives_interval": "2", "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}  # fmt: skip
+WATCHED = (
+    "-c tcp_keepalives_idle=4 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
+    " -c idle_in_transaction_session_timeout=60s"
+)
+
+
 def as_role(url: str, role: Role) -> str:
     """The same database, with no more rights than the role has."""
-    return make_conninfo(
-        url, options=f"-c role={role} -c search_path=lily,pg_temp -c timezone=UTC -c jit=off"
-    )
+    given = conninfo_to_dict(url)
+    unsaid = {name: value for name, value in WATCHFUL.items() if name not in given}
+    own = f"-c role={role} -c search_path=lily,pg_temp -c timezone=UTC -c jit=off {WATCHED}"
+    return make_conninfo(url, options=own, **unsaid)
 
 
 class Unit:

@@ -31,10 +31,11 @@ from lily.tags.effective import own
 from lily.types import Lane, Tenant
 
 ADVANCE = (
-    "UPDATE applied SET position = %s, batch = %s, at = now(), observed = coalesce(%s, observed)"
-    " WHERE lane = %s AND part = %s AND position = %s"
+    "UPDATE applied SET position = %s, batch = %s, at = now(), observed = coalesce(%s, observed),"
+    " epoch = coalesce(%s, epoch)"
+    " WHERE lane = %s AND part = %s AND position = %s AND epoch <= coalesce(%s, epoch)"
 )
-WHERE = "SELECT position, batch FROM applied WHERE lane = %s AND part = %s"
+WHERE = "SELECT position, batch, epoch FROM applied WHERE lane = %s AND part = %s"
 PART = 500  # observations that are decided while the database takes in those before
 FIRST_USE = "first-use"  # who defines a tag that nobody defined
 BURY = (
@@ -94,6 +95,7 @@ class Batch(msgspec.Struct):
     incoming: list[Incoming]
     dead: list[DeadLetter]
     heard: list[Heard] = []
+    epoch: int | None = None  # of whoever leads; without one only the position is guarded
 
 
 class Ingest:
@@ -313,14 +315,16 @@ def _told(span: Span) -> str:
 
 def _advance(conn: psycopg.Connection, batch: Batch) -> bool:
     for span in batch.spans:
-        moved = conn.execute(
-            ADVANCE, [span.end, batch.id, span.newest, span.lane, span.part, span.start]
-        )
+        new = [span.end, batch.id, span.newest, batch.epoch]
+        old = [span.lane, span.part, span.start, batch.epoch]
+        moved = conn.execute(ADVANCE, [*new, *old])
         if moved.rowcount == 1:
             continue
         row = conn.execute(WHERE, [span.lane, span.part]).fetchone()
         if row is not None and row[1] == batch.id:
             return False  # our own commit, whose answer was lost
+        if row is not None and row[2] > (batch.epoch or row[2]):
+            raise Fenced("another pipeline has taken over")
         raise Fenced(
             f"the {span.lane} lane is at {row[0] if row else 'nowhere'}, not at {span.start}:"
             " another pipeline has moved it"

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Protocol
 from uuid import UUID, uuid4
@@ -123,14 +124,18 @@ def alive(database: Database, role: str | None = None) -> list[Process]:
     return [each for each in found if role in (None, each.role) and not _known_dead(each)]
 
 
-def _known_dead(process: Process) -> bool:
-    """A process of this machine that was killed is gone at once, not when its beat grows old."""
-    if process.host != socket.gethostname():
-        return False
+def is_gone(pid: int) -> bool:
+    """Whether no process of this machine has that number, or only a dead one."""
     try:
-        os.kill(process.pid, 0)
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0]
     except ProcessLookupError:
         return True
-    except PermissionError:
+    except OSError:  # not ours to ask, or a system without such files
         return False
-    return False
+    return state in "ZX"
+
+
+def _known_dead(process: Process) -> bool:
+    """A process of this machine that was killed is gone at once, not when its beat grows old."""
+    return process.host == socket.gethostname() and is_gone(process.pid)

@@ -25,7 +25,14 @@ from lily.lineage import enrich
 from lily.lineage.enrich import Enrichments
 from lily.lineage.stirred import BY, Stirred, Told, stirred
 from lily.lineage.travel import Carrier
-from lily.store import assets, definitions, priority, propagation_blocks, propagation_rules
+from lily.store import (
+    assets,
+    definitions,
+    priority,
+    propagation_blocks,
+    propagation_rules,
+    takeover,
+)
 from lily.store.database import HOME, Database, bind_many
 from lily.store.propagation_apply import Cause, apply
 from lily.store.propagation_plan import Difference, Plan, Scope, TooLarge, plan
@@ -241,7 +248,10 @@ class Propagator:
 
 def connect(database: Database, cell: str) -> psycopg.Connection:
     """A connection that keeps its temporary tables."""
-    conn = psycopg.connect(database.role_url(cell), autocommit=True, connect_timeout=5)
+    conn = psycopg.connect(
+        database.role_url(cell), autocommit=True, connect_timeout=5,
+        application_name=takeover.PROPAGATE,
+    )  # fmt: skip
     conn.execute("SET enable_seqscan = off")
     return conn
 

@@ -1,5 +1,7 @@
 """Raw limits: what PostgreSQL alone does with the same rows, tables and indexes. For benches."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +31,15 @@ MATCHES = (
     "SELECT guid FROM asset WHERE tenant = %s AND search @@ %s::tsquery"
     " AND deleted_by IS NULL AND archived_at IS NULL LIMIT 1000"
 )
+
+# Takes a lock and keeps it; where, it reads from its input, because that may hold a password.
+HOLD = """
+import sys, time, psycopg
+conn = psycopg.connect(sys.stdin.readline().strip(), autocommit=True)
+conn.execute("SELECT pg_advisory_lock(4711)")
+print("held", flush=True)
+time.sleep(60)
+"""
 
 
 @contextmanager
@@ -240,3 +251,21 @@ def _timed(
         conn.execute(statement.encode(), values[len(found) % len(values)], prepare=True)
         found.append(time.perf_counter() - began)
     return found
+
+
+def dead_session(home: str) -> float:
+    """Seconds until the server has let go of what a session held whose process was killed."""
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as holder,
+        psycopg.connect(home, autocommit=True) as conn,
+    ):
+        assert holder.stdin is not None and holder.stdout is not None
+        holder.stdin.write(f"{home}\n")
+        holder.stdin.flush()
+        holder.stdout.readline()
+        holder.kill()
+        began = time.perf_counter()
+        conn.execute("SELECT pg_advisory_lock(4711)")
+        return time.perf_counter() - began

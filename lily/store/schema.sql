@@ -648,7 +648,8 @@ CREATE TABLE lily.applied (
     "position" bigint DEFAULT 0 NOT NULL,
     batch uuid,
     at timestamp with time zone DEFAULT now() NOT NULL,
-    observed timestamp with time zone
+    observed timestamp with time zone,
+    epoch bigint DEFAULT 0 NOT NULL
 );
 
 ALTER TABLE lily.applied OWNER TO lily_owner;
@@ -1533,6 +1534,19 @@ CREATE TABLE lily.job_error (
 ALTER TABLE ONLY lily.job_error FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE lily.job_error OWNER TO lily_owner;
+
+CREATE TABLE lily.lease (
+    duty text NOT NULL,
+    holder uuid NOT NULL,
+    epoch bigint NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    place text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone NOT NULL
+);
+
+ALTER TABLE lily.lease OWNER TO lily_owner;
 
 CREATE TABLE lily.lineage_job (
     tenant integer NOT NULL,
@@ -2426,6 +2440,9 @@ ALTER TABLE ONLY lily.job_error
 
 ALTER TABLE ONLY lily.job
     ADD CONSTRAINT job_pkey PRIMARY KEY (tenant, id);
+
+ALTER TABLE ONLY lily.lease
+    ADD CONSTRAINT lease_pkey PRIMARY KEY (duty);
 
 ALTER TABLE ONLY lily.lineage_job
     ADD CONSTRAINT lineage_job_pkey PRIMARY KEY (tenant, source);
@@ -3548,6 +3565,9 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.job_chunk TO lily_system;
 
 GRANT SELECT ON TABLE lily.job_error TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.job_error TO lily_system;
+
+GRANT SELECT ON TABLE lily.lease TO lily_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.lease TO lily_system;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE lily.lineage_job TO lily_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE lily.lineage_job TO lily_system;

@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from threading import Event
 from time import monotonic
 
+import msgspec
 import psycopg
 
 from lily.clock import Clock
 from lily.errors import Unavailable
+from lily.store import takeover
 from lily.store.copying import by_key
 from lily.store.database import HOME, Database
 from lily.store.ingest import Batch, DeadLetter, Incoming, Ingest
@@ -50,6 +52,11 @@ class Writer:
             except psycopg.Error as cause:
                 batch = self._without_culprits(cell, batch, raw, cause)
 
+    def rehearse(self, cell: str) -> None:
+        """As far as it goes without writing anything."""
+        with self._connection(cell).transaction(force_rollback=True):
+            pass
+
     def close(self) -> None:
         for conn in self._connections.values():
             conn.close()
@@ -66,7 +73,7 @@ class Writer:
             for i, reason in culprits
         ]  # fmt: skip
         good = [i for i in batch.incoming if id(i) not in bad]
-        return Batch(batch.id, batch.spans, good, batch.dead + dead, batch.heard)
+        return msgspec.structs.replace(batch, incoming=good, dead=batch.dead + dead)
 
     def _culprits(self, cell: str, incoming: Sequence[Incoming]) -> list[tuple[Incoming, str]]:
         try:
@@ -84,8 +91,9 @@ class Writer:
         conn = self._connections.get(cell)
         if conn is None or conn.closed:
             conn = psycopg.connect(
-                self._database.role_url(cell), autocommit=True, connect_timeout=5
-            )
+                self._database.role_url(cell), autocommit=True, connect_timeout=5,
+                application_name=takeover.INGEST,
+            )  # fmt: skip
             by_key(conn)
             self._connections[cell] = conn
         return conn

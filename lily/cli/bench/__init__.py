@@ -212,6 +212,20 @@ def faults(
 
 
 @bench_app.command()
+@measured
+def failover(
+    rounds: Annotated[int, typer.Option(min=0, help="Kills while another is warm.")] = 10,
+    cold: Annotated[int, typer.Option(min=0, help="Kills while none is.")] = 3,
+    paused: Annotated[int, typer.Option(min=0, help="Times to pause it instead.")] = 2,
+    writers: Annotated[int, typer.Option(min=1, max=64, help="Writers at a time.")] = 8,
+) -> Measure:
+    """The pipeline that leads dies under load: how soon another one does, and that none is lost."""
+    from lily.cli.bench.failover import measure
+
+    return lambda where: measure(where, rounds, cold, paused, writers)
+
+
+@bench_app.command()
 def deliver(
     notices: Annotated[int, typer.Option(min=20, help="To healthy endpoints.")] = 60_000,
     workers: Annotated[int, typer.Option(min=1, max=16, help="`lily work` side by side.")] = 1,

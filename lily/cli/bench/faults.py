@@ -34,6 +34,12 @@ def measure(where: Place, rounds: int, writers: int) -> Report:
     play(run.play(rounds))
     for what, seconds in run.recoveries.items():
         report.add(f"slowest recovery: {what} ({len(seconds)} times)", max(seconds), "s", 60)
+    judge(report, where, run)
+    return report
+
+
+def judge(report: Report, where: Place, run: "Run") -> None:
+    """What was acknowledged is there, and each cause has had its effect once."""
     wrong = run.wrong
     report.add("acknowledged writes", run.acknowledged, "writes")
     report.add("acknowledged writes that are missing or older", len(wrong), "writes", 0)
@@ -44,7 +50,6 @@ def measure(where: Place, rounds: int, writers: int) -> Report:
     report.notes += wrong[:10] + [f"{kind} twice of {cause}" for cause, kind, _ in doubled[:10]]
     if broken is not None:
         report.notes.append(f"feed position {broken.position}: {broken.reason}")
-    return report
 
 
 class Run:

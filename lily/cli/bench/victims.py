@@ -43,8 +43,8 @@ def kill_and_forget(where: Place) -> None:
 
 
 @contextmanager
-def second_pipeline(where: Place) -> Iterator[None]:
-    """One pipeline too many while the block runs."""
+def second_pipeline(where: Place) -> Iterator["subprocess.Popen[bytes]"]:
+    """One pipeline more while the block runs."""
     home = str(where.settings.home)
     twin = subprocess.Popen(
         [sys.executable, "-m", "lily.cli", "pipeline", "--home", home],
@@ -53,7 +53,7 @@ def second_pipeline(where: Place) -> Iterator[None]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        yield
+        yield twin
     finally:
         twin.terminate()
         try:
