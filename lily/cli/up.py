@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from lily.cli import configured, options, postgres, programs, readiness
+from lily.cli import configured, options, postgres, processes, programs, readiness
 from lily.cli import home as folder
 from lily.cli.failures import Failure
 from lily.cli.listener import listen, port_of
@@ -80,6 +80,10 @@ class Up:
 
     def _note(self) -> None:
         folder.note_processes(self._settings.home, self._supervisor.pids())
+        # What a process counts as true of itself now ends with it.
+        for each in (self._settings.home / "metrics").glob("gauge_live*_*.db"):
+            if not processes.alive(int(each.stem.rpartition("_")[2])):
+                each.unlink(missing_ok=True)
 
     def _database(self) -> None:
         """PostgreSQL up and migrated."""

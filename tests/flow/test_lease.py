@@ -12,7 +12,7 @@ import pytest
 
 from lily.errors import Fenced
 from lily.settings import load
-from lily.store import takeover
+from lily.store import lease, takeover
 from lily.store.database import HOME, direct
 from lily.store.embedded import Server
 from lily.store.ingest import Batch, Ingest, Span
@@ -33,7 +33,9 @@ def duty() -> str:
 
 
 @pytest.fixture
-def make(system: Core, duty: str) -> Iterator[Make]:
+def make(system: Core, duty: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    monkeypatch.setattr(lease, "BEAT", 0.05)
+    monkeypatch.setattr(lease, "PAUSE", 0.05)
     made: list[Lease] = []
 
     def build(lost: Callable[[], None] = lambda: None, term: float = 8.0) -> Lease:
@@ -64,7 +66,7 @@ def test_who_falls_silent_is_replaced_and_hears_of_it(
 ) -> None:
     """As one that was paused, or whose connection hangs: it is there, but does not renew."""
     lost, silent = Event(), Event()
-    one, other = make(lost.set, term=1.0), make()
+    one, other = make(lost.set, term=0.5), make()
     renew = one._ask
     monkeypatch.setattr(one, "_ask", lambda what: None if not silent.is_set() else renew(what))
     assert one.free()
@@ -101,7 +103,7 @@ def test_a_holder_survives_that_its_connection_is_cut(make: Make, home: str, dut
     assert not lost.is_set()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def apart(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Core]:
     """A database of one's own: the position of the log is one for all tenants."""
     url = server.create_database(f"lease_{uuid4().hex[:8]}")
@@ -113,29 +115,31 @@ def apart(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def test_a_leader_that_comes_back_late_commits_nothing(apart: Core) -> None:
     first, second = _writer(apart), _writer(apart)
+    start = _position(apart)
     takeover.claim(apart.database, 1, Event())
-    assert first.apply(HOME, _batch(0, 5, epoch=1), str)
+    assert first.apply(HOME, _batch(start, start + 5, epoch=1), str)
     takeover.claim(apart.database, 2, Event())
-    with pytest.raises(Fenced, match="taken over"):
-        first.apply(HOME, _batch(5, 9, epoch=1), str)  # it is the next one, and yet refused
-    assert second.apply(HOME, _batch(5, 7, epoch=2), str)
-    assert _position(apart) == 7
+    with pytest.raises(Fenced, match="taken over"):  # it is the next one, and yet refused
+        first.apply(HOME, _batch(start + 5, start + 9, epoch=1), str)
+    assert second.apply(HOME, _batch(start + 5, start + 7, epoch=2), str)
+    assert _position(apart) == start + 7
     first.close()
     second.close()
 
 
 def test_a_transaction_of_a_leader_that_hangs_is_ended(apart: Core) -> None:
     """It holds the position's lock, and its process may be paused for hours."""
+    before = _position(apart)
     with psycopg.connect(
         apart.database.role_url(HOME), application_name=takeover.INGEST
     ) as hanging:
-        hanging.execute("UPDATE applied SET position = 9 WHERE lane = 'core'")
-        takeover.claim(apart.database, 1, Event())
+        hanging.execute("UPDATE applied SET position = 999 WHERE lane = 'core'")
+        takeover.claim(apart.database, 3, Event())
         with pytest.raises(psycopg.OperationalError):
             hanging.commit()
         with suppress(psycopg.OperationalError):
             hanging.rollback()
-    assert _position(apart) == 0
+    assert _position(apart) == before
 
 
 def _writer(core: Core) -> Writer:
