@@ -83,6 +83,7 @@ SELECT 1 FROM propagation_task
 """
 MANY_STARTS = 20_000
 FLOOD = 500  # facts at once: an estate is being loaded
+URGENT = 50  # assets whose own labels changed meanwhile; more are part of the load
 STOCK_EVERY = 2.0
 PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
 PATIENCE = 120.0
@@ -161,7 +162,7 @@ class Propagator:
         if made is None:
             _ask(conn, tenant, scope, newest, self.small + 1, now)
         self._tell(tenant, made.guids if made else None)
-        made = made or Plan([])
+        made = made or self._urgent(conn, tenant, found, context)
         facts = [*looked.facts, *limited(made, newest.cause, now), *self._failed(newest.cause)]
         if made.differences or facts:
             causes = _causes(found, newest)
@@ -194,6 +195,18 @@ class Propagator:
             return self.plan(conn, stretch.tenant, scope, context, self.small)
         except TooLarge:
             return None
+
+    def _urgent(
+        self, conn: psycopg.Connection, tenant: Tenant, found: Stirred, context: Context
+    ) -> Plan:
+        """A few tags that changed while an estate is loaded do not wait until it is."""
+        nodes = tuple(found.nodes)
+        if not 0 < len(nodes) <= URGENT or not (found.edges or found.lives):
+            return Plan([])
+        try:
+            return self.plan(conn, tenant, Scope(nodes, nodes), context, self.small)
+        except TooLarge:
+            return Plan([])
 
     def _tell(self, tenant: Tenant, guids: frozenset[UUID] | None) -> None:
         for watcher in self._watchers:

@@ -301,15 +301,23 @@ def plan(
         if direction == "upstream" and not others:
             continue
         if direction == "upstream":
-            for statement in EMPTY:
-                conn.execute(statement)
-        made = _Way(conn, tenant, scope, direction, carriers, others).plan(own, most)
+            _empty(conn)
+        try:
+            made = _Way(conn, tenant, scope, direction, carriers, others).plan(own, most)
+        except TooLarge:
+            _empty(conn)  # this transaction may plan something smaller
+            raise
         whole.differences += made.differences
         whole.size += made.size
         whole.cut += made.cut
         guids |= made.guids
     whole.guids = frozenset(guids)
     return whole
+
+
+def _empty(conn: psycopg.Connection) -> None:
+    for statement in EMPTY:
+        conn.execute(statement)
 
 
 class _Way:

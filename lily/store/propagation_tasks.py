@@ -31,7 +31,7 @@ TIRED = 3  # plans that went stale, after which the next one is made while other
 LONG = 600.0  # seconds after which it is told that a task takes long
 POLL = 0.5
 CALM = 1.0
-RESTLESS = 60.0  # seconds after which nothing is waited for
+RESTLESS = 120.0  # seconds after which nothing is waited for
 WIDE = 200_000  # assets from which a whole tenant is planned by the batch job, if there is one
 
 DUTY = "propagation-tasks"

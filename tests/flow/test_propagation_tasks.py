@@ -8,10 +8,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from lily.store import propagation
 from lily.store.database import direct
 from lily.store.propagation import Propagator
 from lily.store.propagation_parts import join_moment, open_moment
-from lily.store.propagation_tasks import TaskLoop, Tasks
+from lily.store.propagation_tasks import TaskLoop, Tasks, ask_for_all
 from lily.types import Tenant
 from lily.wiring import Core
 from tests.flow.propagating import Graph
@@ -225,6 +226,28 @@ def test_an_error_of_the_database_leaves_nothing_behind(
             graph.settle()
     assert graph.arrived() == set()
     graph.settle()
+    assert graph.arrived() == graph.expected()
+
+
+def test_a_tag_does_not_wait_until_an_estate_is_loaded(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(propagation, "FLOOD", 5)
+    names = fan(graph, 8)
+    graph.asset("people", "contacts")
+    graph.edge("people", "contacts")
+    graph.settle()
+    with graph.system.database.cell(graph.tenant.cell, [graph.tenant.number]) as conn:
+        ask_for_all(conn, graph.tenant, "load", 1_000, graph.system.clock.now())
+    for name in names[1:]:
+        graph.edge(names[0], name)
+    graph.tag("people", "PII")
+    graph.settle()
+    assert {(name, tag) for name, tag, *_ in graph.arrived()} == {("contacts", "PII")}
+    assert last_task(graph) == ("waiting", 0, 0, 0)
+    tasks = Tasks(graph.propagator)
+    work_off(graph, tasks)
+    tasks.close()
     assert graph.arrived() == graph.expected()
 
 
