@@ -1,11 +1,15 @@
 """A small graph in the store, changed by hand, and what should have arrived where."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from threading import Event
 from typing import Any
 from uuid import UUID
 
+import pytest
+from httpx import Client
+
 from lily import wiring
+from lily.api.app import create_app
 from lily.assets.edits import Who
 from lily.assets.names import guid_of
 from lily.events.facts import Fact
@@ -18,6 +22,8 @@ from lily.tags.effective import effective
 from lily.types import Tenant
 from lily.wiring import Core
 from tests.flow.apply import apply, seen
+from tests.flow.people import Person, admin
+from tests.serving import serving
 
 ANN = Who("ann", "request-1")
 ACTOR = Actor("ann", "request-1")
@@ -187,3 +193,24 @@ def observe(graph: Graph, *names: str, **fields: Any) -> None:
 
     apply(graph.system, graph.tenant, [AssetSeen(qualified_name=n, **fields) for n in names])
     graph.tags.update((name, set(fields.get("tags", ()))) for name in names)
+
+
+# A test of rules takes these as its own.
+
+
+@pytest.fixture(scope="module")
+def client(core: Core) -> Iterator[Client]:
+    with serving(create_app(wiring.services(core))) as found:
+        yield found
+
+
+@pytest.fixture
+def boss(core: Core, client: Client) -> Person:
+    return admin(core, client)
+
+
+@pytest.fixture
+def graph(core: Core, system: Core, boss: Person) -> Iterator[Graph]:
+    made = Graph(core, system, boss.tenant)
+    yield made
+    made.propagator.close()

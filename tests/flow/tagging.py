@@ -1,12 +1,16 @@
 """People of a tenant who tag things."""
 
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from httpx import Client, Response
 
-from lily.wiring import Core, Services
+from lily.api.app import create_app
+from lily.wiring import Core, Services, services
 from tests.callers import bearer, minted, tenant_with_admin
+from tests.serving import serving
 
 NAME = "postgres://h:1/shop.public.people"
 
@@ -46,3 +50,22 @@ class People:
         self, who: str, tag: str, role: str = "editor", name: str = NAME, **more: Any
     ) -> Response:
         return self(who, "DELETE", f"metadata/{place(name)}/tags/{tag}", role, **more)
+
+
+# A test of tags takes these as its own.
+
+
+@pytest.fixture(scope="module")
+def wired(core: Core) -> Services:
+    return services(core)
+
+
+@pytest.fixture(scope="module")
+def client(wired: Services) -> Iterator[Client]:
+    with serving(create_app(wired)) as client:
+        yield client
+
+
+@pytest.fixture
+def people(wired: Services, client: Client, core: Core) -> People:
+    return People(wired, client, core)

@@ -1,24 +1,21 @@
 """Rules whose values a plug-in makes: what it makes of a root follows lineage, and goes with it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from httpx import Client
 
 from lily import wiring
-from lily.api.app import create_app
 from lily.store import propagation_parts, propagation_rules
 from lily.store.database import bind_many, direct
 from lily.store.propagation import Owned, context_of
-from lily.wiring import Core, services
+from lily.wiring import Core
+from tests.flow import propagating
 from tests.flow.apply import read, seen
 from tests.flow.feeds import facts
-from tests.flow.people import Person, admin
+from tests.flow.people import Person
 from tests.flow.propagating import ANN, Graph
 from tests.packages import install
-from tests.serving import serving
 
 RULES = "/api/v1/propagation-rules"
 RETENTION = Path(__file__).parents[2] / "plugins/lily-examples/src/lily_examples/retention.py"
@@ -44,22 +41,7 @@ BODY = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def client(core: Core) -> Iterator[Client]:
-    with serving(create_app(services(core))) as found:
-        yield found
-
-
-@pytest.fixture
-def boss(core: Core, client: Client) -> Person:
-    return admin(core, client)
-
-
-@pytest.fixture
-def graph(core: Core, system: Core, boss: Person) -> Iterator[Graph]:
-    made = Graph(core, system, boss.tenant)
-    yield made
-    made.propagator.close()
+client, boss, graph = propagating.client, propagating.boss, propagating.graph
 
 
 @pytest.fixture(autouse=True)

@@ -1,38 +1,21 @@
 """Rules carry more than tags; blocks stop names on edges; both over REST."""
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from httpx import Client, Response
 
-from lily.api.app import create_app
-from lily.wiring import Core, services
+from lily.wiring import Core
+from tests.flow import propagating
 from tests.flow.apply import gone, read, seen
 from tests.flow.people import Person, admin, with_role
 from tests.flow.propagating import ANN, Graph
-from tests.serving import serving
 
 RULES = "/api/v1/propagation-rules"
 
 
-@pytest.fixture(scope="module")
-def client(core: Core) -> Iterator[Client]:
-    with serving(create_app(services(core))) as found:
-        yield found
-
-
-@pytest.fixture
-def boss(core: Core, client: Client) -> Person:
-    return admin(core, client)
-
-
-@pytest.fixture
-def graph(core: Core, system: Core, boss: Person) -> Iterator[Graph]:
-    made = Graph(core, system, boss.tenant)
-    yield made
-    made.propagator.close()
+client, boss, graph = propagating.client, propagating.boss, propagating.graph
 
 
 def call(who: Person, method: str, path: str, status: int, body: Any = None) -> Any:

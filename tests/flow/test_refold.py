@@ -5,33 +5,17 @@ from threading import Event
 from typing import Any
 
 import pytest
-from httpx import Client
 
-from lily.api.app import create_app
 from lily.store import refold
-from lily.wiring import Core, Services, services
+from lily.wiring import Core
 from lily.workers import refold as worker
+from tests.flow import tagging
 from tests.flow.apply import read, seen
 from tests.flow.feeds import facts
 from tests.flow.propagating import Graph
 from tests.flow.tagging import People, place
-from tests.serving import serving
 
-
-@pytest.fixture(scope="module")
-def wired(core: Core) -> Services:
-    return services(core)
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
-
-
-@pytest.fixture
-def people(wired: Services, client: Client, core: Core) -> People:
-    return People(wired, client, core)
+wired, client, people = tagging.wired, tagging.client, tagging.people
 
 
 @pytest.fixture

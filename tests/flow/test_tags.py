@@ -10,36 +10,21 @@ from uuid import uuid4
 import pytest
 from httpx import Client
 
-from lily.api.app import create_app
 from lily.assets.model import Asset
 from lily.clock import FrozenClock
 from lily.events.observations import AssetSeen, Suggestion
 from lily.store import tag_validity
 from lily.types import Tenant
-from lily.wiring import Core, Services, services
+from lily.wiring import Core, Services
 from lily.workers import validity
+from tests.flow import tagging
 from tests.flow.apply import apply, gone, read, seen
 from tests.flow.feeds import facts, kinds
 from tests.flow.propagating import Graph
 from tests.flow.tagging import NAME, People, place
 from tests.flow.test_bulk_store import Load
-from tests.serving import serving
 
-
-@pytest.fixture(scope="module")
-def wired(core: Core) -> Services:
-    return services(core)
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
-
-
-@pytest.fixture
-def people(wired: Services, client: Client, core: Core) -> People:
-    return People(wired, client, core)
+wired, client, people = tagging.wired, tagging.client, tagging.people
 
 
 def row(core: Core, people: People, name: str = NAME) -> Asset:
