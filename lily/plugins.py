@@ -126,14 +126,14 @@ def reach(source: object, allow: Sequence[str]) -> None:
         try:
             egress.allowed([str(info[4][0]) for info in found], networks)
         except Reject as refusal:
-            raise Reject(f"{host} may not be read: {refusal}") from None
+            raise Reject(f"{host} may not be reached: {refusal}") from None
 
 
 def _socket(folder: str, allow: Sequence[str]) -> None:
     """Behind a socket of this machine may be Lily's own database."""
     if not any(each.startswith("/") and Folder(folder).is_relative_to(each) for each in allow):
         raise Reject(
-            f"{folder} may not be read: it is a socket of this machine; name a host, or add its"
+            f"{folder} may not be reached: it is a socket of this machine; name a host, or add its"
             " folder to LILY_EGRESS_ALLOW"
         )
 

@@ -5,6 +5,7 @@
 
 import argparse
 import os
+import random
 import shutil
 import signal
 import socket
@@ -181,9 +182,13 @@ def _options(port: int, controller: int, data: Path) -> dict[str, str]:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    """One that nobody listens on, below those that connections going out are given: on a busy
+    machine such a port is taken again before a server has started."""
+    for _ in range(1000):
+        port = random.randrange(20_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise RuntimeError("There is no free port between 20000 and 32000.")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 4.0  # then whoever waits is told to try again
 LINGER = 2  # milliseconds in which requests gather
+TOGETHER = 10_000
 POLL = 0.25
 
 Sign = Callable[[bytes, bytes], str]  # of a key and a value
@@ -26,12 +27,20 @@ Headers = list[tuple[str, str | bytes | None]]
 class KafkaWriter:
     """Started with the first record; safe to share between threads.
 
-    `patience` is how long a record may wait for the broker; None is for ever.
+    `patience` is how long a record may wait for the broker; None is for ever. `together` is how
+    many may travel in one batch, which is taken or refused as a whole.
     """
 
-    def __init__(self, kafka: Kafka, sign: Sign, patience: float | None = PATIENCE) -> None:
+    def __init__(
+        self,
+        kafka: Kafka,
+        sign: Sign,
+        patience: float | None = PATIENCE,
+        together: int = TOGETHER,
+    ) -> None:
         self.kafka = kafka
         self._patience = patience
+        self._together = together
         self.sign = sign
         self._producer: Producer | None = None
         self._stop = Event()
@@ -117,6 +126,7 @@ class KafkaWriter:
                     "enable.idempotence": "true",
                     "acks": "all",
                     "linger.ms": LINGER,
+                    "batch.num.messages": self._together,
                     "compression.type": "lz4",
                     "partitioner": "murmur2_random",  # as Java's: one key, one partition
                     "delivery.timeout.ms": int(self._patience * 1000) if self._patience else 0,

@@ -45,7 +45,8 @@ class Line:
     """A cluster that somebody writes to."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.writer = KafkaWriter(_kafka(cluster), lambda _key, _value: "")
+        # Each by itself: one that is too large must not take others with it.
+        self.writer = KafkaWriter(_kafka(cluster), lambda _key, _value: "", together=1)
         self.lock = asyncio.Lock()
         self.looked: dict[str, tuple[float, Exception | None]] = {}  # until when that is good
         self.used = monotonic()
@@ -130,6 +131,7 @@ class Brokers:
         try:
             found = admin.list_topics(topic, timeout=ANSWER)
         except KafkaException as cause:
+            admin.poll(0)  # which is when it tells why
             refused = [each for each in heard if each.name() in PERMANENT]
             raise judged(refused[0] if refused else cause.args[0]) from None
         self._allow(str(broker.host) for broker in found.brokers.values())

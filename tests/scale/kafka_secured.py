@@ -1,16 +1,18 @@
 """What a broker and its clients need for TLS and a password."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
-from lily.cli.broker import free_port
+from lily.cli.broker import Broker, CannotFetch, free_port
 
 USER, PASSWORD = "lily", 'quo"ted secret'
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -44,6 +46,21 @@ def certificate(folder: Path) -> Path:
     (folder / "ca.pem").write_bytes(public)
     (folder / "broker.pem").write_bytes(private + public)
     return folder / "ca.pem"
+
+
+@contextmanager
+def secured_broker(folder: Path, ca: Path, missing: Callable[[str], NoReturn]) -> Iterator[Broker]:
+    """One that wants TLS and a password."""
+    port = free_port()
+    try:
+        made = Broker(folder, port, broker_options(port, ca))
+    except CannotFetch as cause:
+        missing(str(cause))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
 
 
 def broker_options(port: int, ca: Path) -> dict[str, str]:

@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from httpx import Response
 
-from lily.cli.broker import Broker, CannotFetch, free_port
+from lily.cli.broker import Broker
 from lily.log.kafka import Kafka, KafkaAway, ensure
 from lily.store import feed, producer_keys
 from lily.store.embedded import Server
@@ -27,7 +27,7 @@ from lily.wiring import Core, kafka
 from lily.workers.relay import NAME, Relay
 from tests.flow.people import Person, admin, dedicated
 from tests.scale.kafka_lily import KafkaLily, fetch_jars, kafka_lily, until
-from tests.scale.kafka_secured import broker_options, certificate, client_settings
+from tests.scale.kafka_secured import certificate, client_settings, secured_broker
 
 OUTAGE = 30.0
 
@@ -41,16 +41,9 @@ def ca(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def node(
     ca: Path, missing: Callable[[str], NoReturn], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """One that wants TLS and a password."""
     fetch_jars(missing)
-    port = free_port()
-    try:
-        made = Broker(tmp_path_factory.mktemp("broker"), port, broker_options(port, ca))
-    except CannotFetch as cause:
-        missing(str(cause))
-    made.start()
-    yield made
-    made.stop()
+    with secured_broker(tmp_path_factory.mktemp("broker"), ca, missing) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
