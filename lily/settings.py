@@ -31,7 +31,9 @@ class Settings(BaseSettings):
         description="`embedded`, or the URL of a PostgreSQL 15 or newer that Lily may own.",
     )
     database_direct: str | None = Field(
-        None, description="The same database past a pooler, for LISTEN and session locks."
+        None,
+        description="Where LILY_DATABASE is a pooler (PgBouncer in transaction mode): the same"
+        " database past it, for migrations, LISTEN, locks and temporary tables.",
     )
     database_replica: str | None = Field(
         None, description="A PostgreSQL that follows the same database, for searches and lineage."
@@ -205,4 +207,6 @@ def child_environment(settings: Settings, **more: str) -> dict[str, str]:
         "LILY_HOST": settings.host,
         "LILY_PORT": str(settings.port),
     }
+    if settings.database_direct:
+        ours["LILY_DATABASE_DIRECT"] = settings.database_direct
     return {**os.environ, **ours, **more}

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,15 +23,21 @@ from lily.identity.verifier import Verifier
 from lily.lineage.enrich import Enrichments
 from lily.log.appender import Appender
 from lily.log.applied import Applied
-from lily.log.kafka import Kafka, address
+from lily.log.departures import Departures
+from lily.log.kafka import Kafka, KafkaAway, address
+from lily.log.kafka_lag import Behind, KafkaLag
+from lily.log.kafka_past import KafkaPast
+from lily.log.kafka_reader import KafkaReader
 from lily.log.kafka_writer import KafkaAppender, KafkaWriter
 from lily.outside import Outside
 from lily.settings import Settings
-from lily.store import archive, seal, tenants
+from lily.store import archive, positions, seal, tenants
 from lily.store.database import HOME, LEAST, Database, Role
 from lily.store.guard import Guard
 from lily.store.idempotency import Answers
 from lily.store.keys import Keyring
+from lily.store.lag import Lag, lag
+from lily.store.producer_keys import PastKeys
 from lily.store.providers import Providers, Vouching
 from lily.store.reads import Reads
 from lily.store.refusals import Refusals
@@ -72,9 +78,12 @@ def server(settings: Settings) -> "Server | None":
 
 
 def home_url(settings: Settings) -> str:
-    """The home database as its administrator: for migrations, and to derive the roles from."""
+    """The home database as its administrator, past a pooler: for migrations, for what needs a
+    session, and to derive the roles from."""
     embedded = server(settings)
-    return embedded.url_of("lily") if embedded else settings.database
+    if embedded is not None:
+        return embedded.url_of("lily")
+    return settings.database_direct or settings.database
 
 
 def secret_key_file(settings: Settings) -> Path:
@@ -88,7 +97,10 @@ def source_folders(settings: Settings, tenant: Tenant) -> list[Path]:
 
 def core(settings: Settings, role: Role, pool: int = 8, clock: Clock | None = None) -> Core:
     ring = seal.load(secret_key_file(settings))
-    database = Database(home_url(settings), role, ring.open, pool, settings.database_replica)
+    pooler = settings.database if settings.database_direct else None
+    database = Database(
+        home_url(settings), role, ring.open, pool, settings.database_replica, pooler
+    )
     return Core(settings, clock or SystemClock(), ring, database)
 
 
@@ -149,6 +161,43 @@ def kafka_writer(core: Core, cluster: Kafka) -> KafkaWriter:
     """Signs as Lily itself."""
     own = core.seal.derived(signed.OWN)[0]
     return KafkaWriter(cluster, lambda key, value: signed.sign(signed.OWN, own, key, value))
+
+
+def kafka_lag(settings: Settings) -> KafkaLag | None:
+    """Tells what waits in the log in Kafka, if that is the log."""
+    cluster = kafka(settings)
+    return KafkaLag(cluster) if cluster else None
+
+
+def kafka_past(core: Core) -> KafkaPast | None:
+    """Reads again what was applied from Kafka, if that is the log; as the system's role."""
+    cluster = kafka(core.settings)
+    if cluster is None:
+        return None
+    own, keys = core.seal.derived(signed.OWN), PastKeys(core.database, core.seal.open)
+    return KafkaPast(KafkaReader(cluster), lambda at: signed.Door(own, lambda id: keys(id, at)))
+
+
+def lags(core: Core, cell: str, in_kafka: KafkaLag | None) -> list[Lag]:
+    """How far each lane of a cell is behind, in both logs; as the system's role."""
+    found = lag(core.database, cell)
+    if in_kafka is None:
+        return found
+    with core.database.cell(cell) as conn:
+        parts = positions.parts(conn)
+    try:
+        more = in_kafka.measure(cell, parts)
+    except KafkaAway:  # it never answered yet
+        return found
+    now = core.clock.now()
+    return [_with(each, more.get(each.lane, Behind()), now) for each in found]
+
+
+def _with(each: Lag, more: Behind, now: datetime) -> Lag:
+    age = max(0.0, (now - more.oldest).total_seconds()) if more.oldest else 0.0
+    return msgspec.structs.replace(
+        each, waiting=each.waiting + more.waiting, seconds=max(each.seconds, age)
+    )
 
 
 def jars(settings: Settings) -> list[Path]:
@@ -272,7 +321,11 @@ class HotCells:
             if cell not in self._cells:
                 url = await asyncio.to_thread(self._database.role_url, cell)
                 writer = self._writer
-                appender = Appender(url) if writer is None else KafkaAppender(writer, cell)
+                appender = (
+                    Appender(url)
+                    if writer is None
+                    else KafkaAppender(writer, cell, Departures(url))
+                )
                 other = self._database.replica_url(cell)
                 replica = Reads(other) if other is not None else None
                 self._cells[cell] = Hot(appender, Applied(url), Reads(url), replica)
@@ -296,6 +349,7 @@ class Services:
     hot: HotCells
     wakeups: Wakeups
     guard: Guard
+    in_kafka: KafkaLag | None
 
     def start(self) -> None:
         self.identity.start()
@@ -303,6 +357,8 @@ class Services:
     def stop(self) -> None:
         self.wakeups.stop()
         self.identity.stop()
+        if self.in_kafka is not None:
+            self.in_kafka.close()
 
 
 def identity(core: Core) -> Identity:
@@ -337,6 +393,7 @@ def services(core: Core) -> Services:
         hot,
         Wakeups(core.database),
         Guard(core.database),
+        kafka_lag(core.settings),
     )
 
 

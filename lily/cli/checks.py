@@ -201,13 +201,15 @@ def pipeline(core: "Core") -> Finding:
 
 
 def lags(core: "Core") -> Iterator[Finding]:
+    from lily import wiring
     from lily.errors import Unavailable
-    from lily.store.lag import Lag, lag
+    from lily.store.lag import Lag
 
+    kafka = wiring.kafka_lag(core.settings)
     for cell in core.database.cells():
         found: list[Lag] = []
         try:
-            found = lag(core.database, cell)
+            found = wiring.lags(core, cell, kafka)
         except Unavailable as away:
             cure = "Bring that database back; its tenant waits, the others do not."
             yield failed("cell", f"The database of cell {cell} does not answer: {away}", cure)

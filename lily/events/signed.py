@@ -7,7 +7,7 @@ A record in Kafka carries the header `lily-signature: v1,<key id>,<base64 of HMA
 import base64
 import binascii
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID, uuid4
 
@@ -94,6 +94,37 @@ class Door:
             return Refused("the signature is not ours")
         number, _, name = key.decode().partition("/")
         return Opened(int(number), name, value.decode())
+
+
+class _Named(msgspec.Struct):
+    """Of a statement only what it is about."""
+
+    class Observation(msgspec.Struct):
+        qualified_name: str = ""
+
+    observation: Observation
+
+
+_named = msgspec.json.Decoder(_Named).decode
+
+
+def claimed(key: bytes, header: bytes | None, owners: Mapping[str, int]) -> int | None:
+    """Whose a record says that it is. Nothing is proven: enough to count, not to let it in."""
+    key_id = _text(header).split(",", 2)[1:2]
+    if key_id == [OWN]:
+        number = key.partition(b"/")[0]
+        return int(number) if number.isdigit() else None
+    return owners.get(key_id[0]) if key_id else None
+
+
+def name_in(key: bytes, value: bytes, header: bytes | None) -> str:
+    """What a record is about, if it can be read; nothing is proven here either."""
+    if _text(header).split(",", 2)[1:2] == [OWN]:
+        return key.partition(b"/")[2].decode("utf-8", "replace")
+    try:
+        return _named(value).observation.qualified_name
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return ""
 
 
 def _theirs(lane: Lane, known: Key, value: bytes) -> Opened | Refused:

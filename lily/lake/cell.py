@@ -54,7 +54,7 @@ class CellLake:
         self._options = catalog
         self._warehouse = warehouse
         self.namespace = namespace
-        # A REST catalog has its own idea of which snapshots and files are still needed.
+        # A REST catalog has its own idea of which files are still needed.
         self.is_ours = catalog["type"] == "sql"
         self._catalog: Catalog | None = None
 
@@ -68,8 +68,16 @@ class CellLake:
             raise Unavailable("The lake cannot be reached.") from cause
 
     def table(self, layout: Layout) -> Table:
-        """The table as it is now, made if need be."""
-        return self.find(layout.name) or self._make(layout)
+        """The table as it is now, made if need be, with every column that it has by now."""
+        table = self.find(layout.name)
+        if table is None:
+            return self._make(layout)
+        known = set(table.schema().column_names)
+        if missing := [name for name in layout.columns if name not in known]:
+            with table.update_schema() as changed:
+                for name in missing:
+                    changed.add_column(name, layout.type_of(name))
+        return table
 
     def catalog(self) -> Catalog:
         if self._catalog is None:

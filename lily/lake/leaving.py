@@ -23,7 +23,7 @@ def forget(lake: CellLake, tenant: int) -> None:
 def carry(source: CellLake, target: CellLake, tenant: int, rest: Callable[[Position], Rows]) -> int:
     """The tenant's observations of one lake into another: those in the table, and the `rest`
     that is still only in the log behind the table's position. Returns how many there are."""
-    old = source.find(OBSERVATIONS.name)
+    old = source.table(OBSERVATIONS) if source.find(OBSERVATIONS.name) is not None else None
     count = 0
     if old is not None:
         for piece in _pieces(old, tenant):

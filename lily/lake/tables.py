@@ -54,6 +54,10 @@ class Layout(msgspec.Struct, frozen=True):
             fields.append(NestedField(number, name, shape, required=False))
         return Schema(*fields)
 
+    def type_of(self, name: str) -> IcebergType:
+        """Of a column; of one that was added later, too."""
+        return self.schema.find_type(name)
+
     @property
     def spec(self) -> PartitionSpec:
         if self.at is not None:
@@ -80,7 +84,7 @@ class Layout(msgspec.Struct, frozen=True):
 OBSERVATIONS = Layout(
     "observations",
     {"tenant": "int", "lane": "text", "offset": "long", "at": "time", "key": "text",
-     "value": "text"},
+     "value": "text", "part": "int"},
     at="at",
 )  # fmt: skip
 FACTS = Layout(

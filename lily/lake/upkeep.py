@@ -1,7 +1,7 @@
 """Upkeep of the lake: fewer, larger files; fewer snapshots; no rows past their time; no waste."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -65,9 +65,12 @@ def _keep(table: Table, name: str, now: datetime, rules: Rules, ours: bool) -> D
         did.rows_retired = retire(table, now - timedelta(days=rules.observation_days))
     if LAYOUTS[name].at is not None:
         did.files_joined = compact(table)
+    before = set() if ours else _files(table)
+    did.snapshots_expired = expire(table, now, timedelta(days=rules.snapshot_days))
     if ours:
-        did.snapshots_expired = expire(table, now, timedelta(days=rules.snapshot_days))
         did.files_removed = sweep(table, now - rules.grace)
+    elif did.snapshots_expired:
+        did.files_removed = _remove(table, before - _files(table))
     return did
 
 
@@ -151,11 +154,23 @@ def sweep(table: Table, before: datetime) -> int:
     return removed
 
 
+def _remove(table: Table, files: Iterable[str]) -> int:
+    """What only expired snapshots had; all else is the catalog's own affair."""
+    count = 0
+    for file in files:
+        table.io.delete(file)
+        count += 1
+    return count
+
+
 def _referred(table: Table) -> set[str]:
-    found = {
-        table.metadata_location,
-        *(entry.metadata_file for entry in table.metadata.metadata_log),
-    }
+    log = (entry.metadata_file for entry in table.metadata.metadata_log)
+    return {table.metadata_location, *log} | _files(table)
+
+
+def _files(table: Table) -> set[str]:
+    """Data and manifests of every snapshot that the catalog shows."""
+    found: set[str] = set()
     for snapshot in table.snapshots():
         found.add(snapshot.manifest_list)
         for manifest in snapshot.manifests(table.io):

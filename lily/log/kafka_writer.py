@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lily.errors import TooLarge, Unavailable
 from lily.events.signed import HEADER
+from lily.log.departures import Departures
 from lily.log.kafka import HOME, MOST_BYTES, Kafka
 from lily.log.postgres import Record
 from lily.types import Place
@@ -151,12 +152,14 @@ class KafkaWriter:
 class KafkaAppender:
     """Like the appender of PostgreSQL, into the topics of one cell."""
 
-    def __init__(self, writer: KafkaWriter, cell: str) -> None:
+    def __init__(self, writer: KafkaWriter, cell: str, departures: Departures) -> None:
         self._writer = writer
+        self._departures = departures
         self._topics = {lane: writer.kafka.topic(lane, cell) for lane in ("core", "fields")}
 
     async def append(self, records: Sequence[Record]) -> list[Place]:
         """Returns when all are acknowledged. Otherwise some may be in; repeating does no harm."""
+        await self._departures.refuse({record.tenant for record in records})
         group = _Group(records)
         for number, record in enumerate(records):
             key, value = key_of(record), record.value.encode()
@@ -166,7 +169,8 @@ class KafkaAppender:
         return await group.future
 
     async def close(self) -> None:
-        """Nothing: the writer is shared."""
+        """The writer is shared."""
+        await self._departures.close()
 
 
 def key_of(record: Record) -> bytes:

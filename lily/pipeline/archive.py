@@ -1,12 +1,14 @@
 """The way of one cell's rows into its own lake, by position: plain Python, without Spark."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lily import wiring
-from lily.errors import Fenced
+from lily.errors import Fenced, Unavailable
+from lily.log.kafka_past import is_part, named
 from lily.store import archive, edge_slices, past, positions, slices
 from lily.telemetry import LAKE_LAG_SECONDS
 from lily.types import LANES
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from lily.lake.latest import Slice
     from lily.lake.tables import Layout
     from lily.lake.upkeep import Done
+    from lily.log.kafka_lag import Parts
 
 ROWS = 50_000  # in one commit
 LATEST_EVERY = 300.0
@@ -57,6 +60,8 @@ class CellArchive:
         self._writer = writer
         self._cell = cell
         self._rest = rest
+        self._past = wiring.kafka_past(core)
+        self._in_kafka = wiring.kafka_lag(core.settings)
         self._lake: CellLake | None = None
         self._reached: dict[str, Position] = {}
         self._due: float | None = None  # when the latest assets may be written again
@@ -68,8 +73,9 @@ class CellArchive:
         return self._lake
 
     def close(self) -> None:
-        if self._lake is not None:
-            self._lake.close()
+        for each in (self._lake, self._past, self._in_kafka):
+            if each is not None:
+                each.close()
 
     def catch_up(self, until: float = float("inf"), latest: bool = False) -> None:
         """Archive what is new. `latest` refreshes the tables of latest assets at once."""
@@ -78,7 +84,9 @@ class CellArchive:
             self._forget_others(tenants)
             with self._core.database.cell(self._cell, tenants) as conn:
                 heads, applied = archive.heads(conn, tenants), positions.applied(conn)
-            if not self._is_level(heads, {lane: applied[lane] for lane in LANES}):
+                parts = positions.parts(conn) if self._past is not None else {}
+            lanes: Position = {lane: applied[lane] for lane in LANES}
+            if not self._is_level(heads, lanes, {named(*part): at for part, at in parts.items()}):
                 self._archive(tenants, heads, until)
                 self._refresh(tenants, heads, latest)
             with self._core.database.cell(self._cell) as conn:
@@ -104,6 +112,7 @@ class CellArchive:
             for name, reached in self._reached.items():
                 if name == "observations":
                     seconds = max(archive.log_lag(conn).values(), default=0.0)
+                    seconds = max(seconds, self._behind_kafka(positions.parts(conn), reached))
                 else:
                     behind = {
                         tenant: at
@@ -114,6 +123,17 @@ class CellArchive:
                     seconds = max(waits, default=0.0)
                 LAKE_LAG_SECONDS.labels(self._cell, name).set(seconds)
 
+    def _behind_kafka(self, parts: "Parts", reached: "Position") -> float:
+        """Seconds since the first record came that was applied and is not archived."""
+        if self._in_kafka is None:
+            return 0.0
+        here = {part: reached.get(named(*part), 0) for part in parts}
+        try:
+            since = self._in_kafka.since(self._cell, here, parts)
+        except Unavailable:
+            return 0.0
+        return (self._core.clock.now() - since).total_seconds() if since else 0.0
+
     def _tenants(self) -> list[int]:
         return [each.number for each in self._core.database.tenants() if each.cell == self._cell]
 
@@ -121,13 +141,16 @@ class CellArchive:
         """A tenant that has moved away begins at nothing, should it come back."""
         kept = {*LANES, *map(str, tenants)}
         for name, position in self._reached.items():
-            self._reached[name] = {key: at for key, at in position.items() if key in kept}
+            self._reached[name] = {
+                key: at for key, at in position.items() if key in kept or is_part(key)
+            }
 
-    def _is_level(self, heads: dict[int, int], applied: "Position") -> bool:
+    def _is_level(self, heads: dict[int, int], applied: "Position", parts: "Position") -> bool:
         """Whether every table has everything, as far as this process remembers."""
         feeds = {str(tenant): head for tenant, head in heads.items()}
         latest = {name: {**applied, **feeds} for name in ("assets", "tags", "edges")}
-        wanted = {"observations": applied, "facts": feeds, "assets_history": feeds, **latest}
+        seen = {**applied, **parts}
+        wanted = {"observations": seen, "facts": feeds, "assets_history": feeds, **latest}
         return all(self._reached.get(name) == position for name, position in wanted.items())
 
     def _archive(self, tenants: list[int], heads: dict[int, int], until: float) -> None:
@@ -137,7 +160,10 @@ class CellArchive:
 
         def observations(start: "Position") -> tuple[list[tuple[object, ...]], "Position"]:
             with database.cell(self._cell) as conn:
-                return archive.log_after(conn, start, ROWS)
+                rows, end = archive.log_after(conn, start, ROWS)
+                parts = positions.parts(conn)
+            more, ends = self._from_kafka(start, parts, ROWS - len(rows))
+            return [*rows, *more], end | ends
 
         def facts(start: "Position") -> tuple[list[tuple[object, ...]], "Position"]:
             with database.cell(self._cell, tenants) as conn:
@@ -149,6 +175,16 @@ class CellArchive:
         self._append(OBSERVATIONS, observations, until)
         self._append(FACTS, facts, until)
         self._append(HISTORY, versions, until)
+
+    def _from_kafka(
+        self, start: "Position", parts: "Parts", limit: int
+    ) -> tuple[list[tuple[object, ...]], "Position"]:
+        """What was applied from there; nothing while it is away, or is not the log any more."""
+        if self._past is not None:
+            here = set(self._tenants())  # asked after the positions: whoever is in there is known
+            with suppress(Unavailable):
+                return self._past.after(self._cell, start, parts, limit, here.__contains__)
+        return [], {key: at for key, at in start.items() if is_part(key)}
 
     def _append(self, layout: "Layout", source: Source, until: float) -> None:
         """Commit after commit, until the source has no more or the time is up."""

@@ -74,7 +74,7 @@ def _rows(part: Part, origin: Origin) -> Iterator[tuple[Any, ...]]:
     for line, raw in lines(part, Path(part.path).read_bytes()):
         lane, name = named_in(raw)
         offset = line + (origin.core_offset if lane == "core" else origin.fields_offset)
-        yield number, lane, offset, at, name, f"{head}{line},{_document(raw)}}}"
+        yield number, lane, offset, at, name, f"{head}{line},{_document(raw)}}}", 0
 
 
 def _document(raw: bytes) -> str:

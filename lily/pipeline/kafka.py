@@ -10,7 +10,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from threading import Event
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -45,6 +45,7 @@ TRIGGERS: dict[Lane, str] = {"core": "0 seconds", "fields": "200 milliseconds"}
 POLL = "20ms"
 PAUSE = 1.0
 NEW_CELLS = 5.0
+AGAIN = 0.25  # until a record of a tenant on the move comes by again, if nothing else does
 
 Spot = tuple[str, Lane, int]  # cell, lane, part
 
@@ -116,6 +117,7 @@ class KafkaStage:
         self._homes: dict[int, str] = {}  # cells of tenants
         self._lag = KafkaLag(kafka)
         self._failure: BaseException | None = None
+        self._round = False
         self._next_try = self._next_look = 0.0
 
     @property
@@ -150,14 +152,17 @@ class KafkaStage:
     def close(self) -> None:
         self.stop()
         self.writer.close()
+        self._lag.close()
 
     def lag(self) -> dict[Lane, float]:
-        """Seconds that the records of each lane have waited at most; none while Kafka is away."""
+        """Seconds that the oldest waiting record of each lane has waited."""
+        now = self._core.clock.now()
         found: dict[Lane, float] = {}
         for cell in self._cells:
             parts = {(lane, part): at for (c, lane, part), at in self._cursors.items() if c == cell}
-            for lane, (_, seconds) in self._lag.measure(cell, parts).items():
-                found[lane] = max(found.get(lane, 0.0), round(seconds, 3))
+            for lane, behind in self._lag.measure(cell, parts).items():
+                age = (now - behind.oldest).total_seconds() if behind.oldest else 0.0
+                found[lane] = max(found.get(lane, 0.0), round(age, 3))
         return found
 
     def _try(self) -> None:
@@ -206,6 +211,8 @@ class KafkaStage:
         table = frame.toArrow()  # what goes wrong here is Kafka's
         try:
             self._job.take(partial(self._gather, table))
+            if self._round:
+                sleep(AGAIN)
         except Unavailable:
             raise
         except Exception as cause:
@@ -231,6 +238,9 @@ class KafkaStage:
             rows = self._rows(cell, lane, new, leaving[cell], gathered.dead[cell], rest)
             gathered.cells[cell][Piece(cell, lane, start, end, partition + 1)] = rows
             self._cursors[spot] = end
+        self._round = bool(rest.onward) and not any(
+            rows for stretches in gathered.cells.values() for rows in stretches.values()
+        )
         self._bury(rest.lost)
         for topic, records in rest.onward.items():
             self.writer.tell(topic, records)

@@ -17,11 +17,11 @@ Rows = list[tuple[Any, ...]]
 
 # Only what is applied: behind that, an offset may still be in an open transaction.
 LOG = (
-    'SELECT tenant, lane, "offset", at, key, value FROM log'
+    'SELECT tenant, lane, "offset", at, key, value, 0 FROM log'
     ' WHERE lane = %s AND "offset" > %s AND "offset" <= %s ORDER BY "offset" LIMIT %s'
 )
 LOG_OF = (
-    'SELECT tenant, lane, "offset", at, key, value FROM log'
+    'SELECT tenant, lane, "offset", at, key, value, 0 FROM log'
     ' WHERE lane = %s AND "offset" > %s AND tenant = %s ORDER BY "offset"'
 )
 HEADS = "SELECT tenant, position FROM feed_head WHERE tenant = ANY(%s)"

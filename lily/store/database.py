@@ -66,11 +66,19 @@ class Database:
     """The home database and every cell, as one role."""
 
     def __init__(
-        self, home: str, role: Role, unseal: Unseal, size: int = 8, replica: str | None = None
+        self,
+        home: str,
+        role: Role,
+        unseal: Unseal,
+        size: int = 8,
+        replica: str | None = None,
+        pooler: str | None = None,
     ) -> None:
-        """`replica` is a copy of the home database that follows it, for reading."""
+        """`replica` is a copy of the home database that follows it, for reading; `pooler` the way
+        to it that keeps a connection for a transaction only."""
         self._home = home
         self._replica = replica
+        self._pooler = pooler
         self._role: Role = role
         self._unseal = unseal
         self._size = size
@@ -85,21 +93,21 @@ class Database:
     @contextmanager
     def home(self) -> Iterator[psycopg.Connection]:
         """A transaction in the home database, bound to no tenant."""
-        with self._connection(HOME) as conn, conn.transaction():
+        with self._transaction(HOME) as conn:
             yield conn
 
     @contextmanager
     def home_unit(self, tenant: Tenant) -> Iterator[Unit]:
         """A transaction in the home database for what a tenant keeps there: its logins."""
         bind = BIND if tenant.cell == HOME else BIND_AT_HOME
-        with self._connection(HOME) as conn, conn.transaction():
+        with self._transaction(HOME) as conn:
             conn.execute(bind, [str(tenant.number), SIGHT.get(), tenant.number])
             yield Unit(conn, tenant)
 
     @contextmanager
     def unit(self, tenant: Tenant) -> Iterator[Unit]:
         """A transaction in the tenant's cell: commits at the end, rolls back on any error."""
-        with self._connection(tenant.cell) as conn, conn.transaction():
+        with self._transaction(tenant.cell) as conn:
             _bind(conn, tenant)
             yield Unit(conn, tenant)
 
@@ -119,7 +127,7 @@ class Database:
     @contextmanager
     def whole(self, tenant: Tenant) -> Iterator[Unit]:
         """Like `unit`, but with nobody's eyes: for decisions, which must know what is hidden."""
-        with self._connection(tenant.cell) as conn, conn.transaction():
+        with self._transaction(tenant.cell) as conn:
             if self._role == "lily_app":
                 conn.execute(BIND, [str(tenant.number), "", tenant.number])
             elif not bind_many(conn, [tenant.number]):
@@ -129,7 +137,7 @@ class Database:
     @contextmanager
     def cell(self, name: str, tenants: Sequence[int] = ()) -> Iterator[psycopg.Connection]:
         """A transaction in a cell for the system role, seeing the given tenants."""
-        with self._connection(name) as conn, conn.transaction():
+        with self._transaction(name) as conn:
             bind_many(conn, tenants)
             yield conn
 
@@ -140,6 +148,7 @@ class Database:
             conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             try:
                 with conn.transaction():
+                    self._assume(name, conn)
                     conn.execute(PATIENT)  # what is read is worked on between two statements
                     bind_many(conn, tenants)
                     yield conn
@@ -232,6 +241,17 @@ class Database:
         return None
 
     @contextmanager
+    def _transaction(self, cell: str) -> Iterator[psycopg.Connection]:
+        with self._connection(cell) as conn, conn.transaction():
+            self._assume(cell, conn)
+            yield conn
+
+    def _assume(self, cell: str, conn: psycopg.Connection) -> None:
+        """Behind a pooler a connection is ours for one transaction: so is what we set."""
+        if cell == HOME and self._pooler is not None:
+            conn.execute(ASSUME, [self._role])
+
+    @contextmanager
     def _connection(self, cell: str) -> Iterator[psycopg.Connection]:
         try:
             with self._pool(cell).connection(timeout=5) as conn:
@@ -247,6 +267,10 @@ class Database:
         if (pool := self._pools.get(cell)) is not None:
             return pool
         url = self.role_url(cell) if cell != REPLICA else self.replica_url(HOME)
+        options: dict[str, object] = {"autocommit": True}
+        if cell == HOME and self._pooler is not None:
+            # What one transaction has prepared the next may not find: it has another connection.
+            url, options["prepare_threshold"] = self._pooler, None
         assert url is not None
         with self._lock:
             if cell not in self._pools:
@@ -259,7 +283,7 @@ class Database:
                     check=ConnectionPool.check_connection,
                     max_idle=60,
                     reconnect_timeout=30,
-                    kwargs={"autocommit": True},
+                    kwargs=options,
                 )
             return self._pools[cell]
 
@@ -269,6 +293,10 @@ def direct(database: Database, cell: str) -> psycopg.Connection:
     return psycopg.connect(database.role_url(cell), autocommit=True, connect_timeout=5)
 
 
+ASSUME = (
+    "SELECT set_config('role', %s, true), set_config('search_path', 'lily, pg_temp', true),"
+    " set_config('timezone', 'UTC', true), set_config('jit', 'off', true)"
+)
 # Tenant, sight, and the tenant's number again: one that is on its way elsewhere is only read.
 BIND = (
     "SELECT set_config('lily.tenant', %s, true), set_config('lily.sight', %s, true),"
@@ -281,9 +309,9 @@ BIND_AT_HOME = BIND[:-1] + " AND phase <> 'gone')"
 # The pipeline goes on while a tenant closes; after that, it does not see the tenant.
 BIND_MANY = """
 SELECT set_config('lily.tenants', CASE
-  WHEN EXISTS (SELECT FROM departure WHERE phase <> 'closing') THEN (
+  WHEN EXISTS (SELECT FROM departure WHERE phase IN ('closed', 'gone')) THEN (
     SELECT coalesce(array_agg(n), '{}')::text FROM unnest(%(given)s::text::int[]) n
-     WHERE NOT EXISTS (SELECT FROM departure WHERE number = n AND phase <> 'closing'))
+     WHERE NOT EXISTS (SELECT FROM departure WHERE number = n AND phase IN ('closed', 'gone')))
   ELSE %(given)s::text END, true)
 """
 TENANTS = "SELECT number, id, name, cell, isolation, state FROM tenant"

@@ -8,6 +8,13 @@ from lily.store.database import Unit
 from lily.types import Lane
 
 COUNTED = 100_000  # beyond this "at least" is all that anybody needs
+BEHIND = """
+SELECT b.lane, b.position, m.at, m.observed, b.waiting, b.oldest, b.own_newest, b.own_waiting,
+       b.own_oldest
+  FROM lanes_behind(%s) b
+  JOIN (SELECT lane, max(at) AS at, max(observed) AS observed FROM applied GROUP BY lane) m
+ USING (lane) ORDER BY b.lane
+"""
 
 
 class Behind(msgspec.Struct, frozen=True):
@@ -25,11 +32,11 @@ class Behind(msgspec.Struct, frozen=True):
 
 
 def behind(unit: Unit) -> list[Behind]:
-    rows = unit.conn.execute("SELECT * FROM lanes_behind(%s) ORDER BY lane", [COUNTED]).fetchall()
-    return [Behind(*row) for row in rows]
+    """What waits in the log in PostgreSQL; when a lane moved last holds for whichever log."""
+    return [Behind(*row) for row in unit.conn.execute(BEHIND, [COUNTED]).fetchall()]
 
 
 def fields_waiting(unit: Unit, qualified_name: str) -> int:
-    """Observations of a container's fields that are in the log and not applied yet."""
+    """Observations of a container's fields in the log in PostgreSQL that are not applied yet."""
     row = unit.conn.execute("SELECT fields_waiting(%s, %s)", [qualified_name, COUNTED]).fetchone()
     return int(row[0]) if row else 0

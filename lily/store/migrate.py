@@ -14,7 +14,10 @@ from lily.errors import Conflict, Unavailable
 LOCK = 0x6C696C79  # "lily"
 
 ROLES: LiteralString = """
-DO $$ DECLARE r text; BEGIN
+DO $$ DECLARE r text; taking text; BEGIN
+  -- Since 16, whoever creates a role is a member of it that may not take its place.
+  taking := CASE WHEN current_setting('server_version_num')::int < 160000
+                 THEN 'MEMBER' ELSE 'SET' END;
   FOREACH r IN ARRAY ARRAY['lily_owner', 'lily_app', 'lily_system'] LOOP
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = r) THEN
       BEGIN
@@ -22,7 +25,7 @@ DO $$ DECLARE r text; BEGIN
       EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- another database was faster
       END;
     END IF;
-    IF NOT pg_has_role(current_user, r, 'MEMBER') THEN
+    IF NOT pg_has_role(current_user, r, taking) THEN
       EXECUTE format('GRANT %I TO CURRENT_USER', r);
     END IF;
   END LOOP;

@@ -17,7 +17,7 @@ from lily.errors import Conflict, Unavailable
 from lily.store.backup import STATE, Table
 from lily.types import LANES
 
-Phase = Literal["closing", "closed", "gone"]
+Phase = Literal["closing", "held", "closed", "gone"]
 
 # What a tenant keeps in the home database, wherever its assets are.
 AT_HOME = frozenset(
@@ -105,7 +105,7 @@ def close(url: str, number: int, phase: Phase, stop: Event, seconds: float) -> N
         def ended() -> bool:
             return not before & {each for (each,) in conn.execute(UNDER_WAY)}
 
-        _until(ended, stop, seconds, "A transaction that began before does not end.")
+        until(ended, stop, seconds, "A transaction that began before does not end.")
 
 
 def reopen(url: str, number: int) -> None:
@@ -121,7 +121,7 @@ def drain(url: str, number: int, stop: Event, seconds: float) -> None:
             row = conn.execute(WAITS, [number]).fetchone()
             return row is not None and not row[0]
 
-        _until(applied, stop, seconds, "The pipeline does not apply what the tenant has sent.")
+        until(applied, stop, seconds, "The pipeline does not apply what the tenant has sent.")
 
 
 def copy(source: str, target: str, number: int) -> int:
@@ -234,7 +234,8 @@ def _delete_piecemeal(conn: psycopg.Connection, name: str, number: int) -> int:
     return total
 
 
-def _until(done: Callable[[], bool], stop: Event, seconds: float, otherwise: str) -> None:
+def until(done: Callable[[], bool], stop: Event, seconds: float, otherwise: str) -> None:
+    """Wait for it; raises Conflict when the time is up, Unavailable when asked to stop."""
     end = monotonic() + seconds
     while not done():
         if monotonic() > end:

@@ -46,5 +46,6 @@ def reached(conn: psycopg.Connection, place: Place) -> bool:
 
 
 def leaving(conn: psycopg.Connection) -> set[int]:
-    """Tenants that are on their way out of this cell."""
-    return {number for (number,) in conn.execute("SELECT number FROM departure").fetchall()}
+    """Tenants that are on their way out of this cell, and of which no more may be applied."""
+    rows = conn.execute("SELECT number FROM departure WHERE phase <> 'closing'").fetchall()
+    return {number for (number,) in rows}

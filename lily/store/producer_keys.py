@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from time import monotonic
 from uuid import uuid4
 
@@ -70,6 +70,14 @@ def revoke(database: Database, clock: Clock, tenant: Tenant, id: str) -> None:
     _note(database, tenant, "TokenRevoked", id, row[0], now)
 
 
+def owners(database: Database) -> dict[str, int]:
+    """The tenant of every key, good or not; as the system's role."""
+    numbers = [tenant.number for tenant in database.tenants()]
+    with database.home() as conn:
+        bind_many(conn, numbers)
+        return dict(conn.execute("SELECT id, tenant FROM producer_key").fetchall())
+
+
 class Keys:
     """All keys that are good now, asked for by id; looked up again every few seconds, and at once
     for one that is not among them."""
@@ -97,6 +105,35 @@ class Keys:
         return {
             id: Key(tenant, name, self._unseal(sealed, _about(id)))
             for id, tenant, name, sealed in rows
+        }
+
+
+class PastKeys:
+    """All keys there ever were, asked for by id and moment: a revoked one was good before."""
+
+    def __init__(self, database: Database, unseal: Callable[[bytes, bytes], bytes]) -> None:
+        self._database = database
+        self._unseal = unseal
+        self._known: dict[str, tuple[Key, datetime | None]] = {}
+        self._looked = float("-inf")
+
+    def __call__(self, id: str, at: datetime) -> Key | None:
+        age = monotonic() - self._looked
+        if age > FRESH or (id not in self._known and age > AGAIN):
+            self._known = self._load()
+            self._looked = monotonic()
+        key, revoked = self._known.get(id, (None, None))
+        return key if revoked is None or at <= revoked + timedelta(seconds=FRESH) else None
+
+    def _load(self) -> dict[str, tuple[Key, datetime | None]]:
+        with self._database.home() as conn:
+            bind_many(conn, [tenant.number for tenant in self._database.tenants()])
+            rows = conn.execute(
+                "SELECT id, tenant, name, secret, revoked_at FROM producer_key"
+            ).fetchall()
+        return {
+            id: (Key(tenant, name, self._unseal(sealed, _about(id))), revoked)
+            for id, tenant, name, sealed, revoked in rows
         }
 
 

@@ -1307,7 +1307,7 @@ ALTER TABLE lily.delivery ALTER COLUMN number ADD GENERATED ALWAYS AS IDENTITY (
 CREATE TABLE lily.departure (
     number integer NOT NULL,
     phase text NOT NULL,
-    CONSTRAINT departure_phase_check CHECK ((phase = ANY (ARRAY['closing'::text, 'closed'::text, 'gone'::text])))
+    CONSTRAINT departure_phase_check CHECK ((phase = ANY (ARRAY['closing'::text, 'held'::text, 'closed'::text, 'gone'::text])))
 );
 
 ALTER TABLE lily.departure OWNER TO lily_owner;

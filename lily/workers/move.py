@@ -10,10 +10,11 @@ import msgspec
 
 from lily.errors import Conflict, LilyError
 from lily.store import moves, moving
+from lily.store.database import HOME
 from lily.store.moves import Move
 from lily.telemetry import logger
 from lily.wiring import Core
-from lily.workers import move_lake
+from lily.workers import move_kafka, move_lake
 
 PAUSE = 1.0
 
@@ -66,6 +67,13 @@ def _carry(core: Core, number: int, stop: Event, pace: Pace) -> None:
 def _close(core: Core, move: Move, stop: Event, pace: Pace) -> None:
     source = core.database.url_of(move.source)
     moving.close(source, move.number, "closing", stop, pace.ends)
+    if move_kafka.await_target(core, move, stop, pace.drain):
+        if stop.wait(pace.caches):  # until then some process may still take what is sent
+            return
+        move_kafka.drain(core, move.source, stop, pace.drain)
+        # From here on it is passed on. What the pipeline had begun before is in once it gets there.
+        moving.close(source, move.number, "held", stop, pace.ends)
+        move_kafka.drain(core, move.source, stop, pace.drain)
     moving.drain(source, move.number, stop, pace.drain)
     moving.close(source, move.number, "closed", stop, pace.ends)
     moves.advance(core.database, move, "copying")
@@ -97,6 +105,8 @@ def _clear(core: Core, move: Move, stop: Event, pace: Pace) -> None:
     moving.close(source, move.number, "gone", stop, pace.ends)
     moving.clear(source, move.number)
     move_lake.forget(core, move.source, move.number)
+    if move.source != HOME:  # nobody reads its topics from here on
+        move_kafka.drain(core, move.source, stop, pace.drain)
     moves.end(core.database, move, left=move.source)
 
 

@@ -1,9 +1,10 @@
 """The lake's part of a tenant's move."""
 
+import sys
 from typing import Any
 
 from lily import wiring
-from lily.store import archive
+from lily.store import archive, positions
 from lily.wiring import Core
 
 
@@ -14,15 +15,21 @@ def carry(core: Core, source: str, target: str, number: int) -> None:
     from lily.lake import leaving  # heavy, and most processes never need it
 
     old, new = wiring.lake(core, source), wiring.lake(core, target)
+    past = wiring.kafka_past(core)
     try:
         leaving.forget(new, number)
 
         def unarchived(position: dict[str, int]) -> list[tuple[Any, ...]]:
             with core.database.cell(source) as conn:
-                return archive.log_of(conn, number, position)
+                rows, parts = archive.log_of(conn, number, position), positions.parts(conn)
+            if past is None:
+                return rows
+            return [*rows, *past.after(source, position, parts, sys.maxsize, number.__eq__)[0]]
 
         leaving.carry(old, new, number, unarchived)
     finally:
+        if past is not None:
+            past.close()
         old.close()
         new.close()
 

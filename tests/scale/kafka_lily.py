@@ -38,12 +38,16 @@ class Pipeline:
         line = [sys.executable, "-m", "lily.cli", "pipeline", "--home", str(self._settings.home)]
         line += ["--parent", str(os.getpid())]
         chosen = self._settings
-        environment = child_environment(
-            chosen, LILY_LOG=chosen.log, LILY_SPARK="local[2]", LILY_LAKE="off",
-            LILY_KAFKA_SECURITY=chosen.kafka_security, LILY_KAFKA_MECHANISM=chosen.kafka_mechanism,
-            LILY_KAFKA_USERNAME=chosen.kafka_username, LILY_KAFKA_CA=str(chosen.kafka_ca),
-            LILY_KAFKA_PASSWORD=chosen.kafka_password.get_secret_value(),
-        )  # fmt: skip
+        given = {
+            "LILY_LOG": chosen.log, "LILY_SPARK": "local[2]", "LILY_LAKE": "off",
+            "LILY_KAFKA_SECURITY": chosen.kafka_security,
+            "LILY_KAFKA_MECHANISM": chosen.kafka_mechanism,
+            "LILY_KAFKA_USERNAME": chosen.kafka_username,
+            "LILY_KAFKA_PASSWORD": chosen.kafka_password.get_secret_value(),
+        }  # fmt: skip
+        if chosen.kafka_ca is not None:
+            given["LILY_KAFKA_CA"] = str(chosen.kafka_ca)
+        environment = child_environment(chosen, **given)
         with (self._settings.home / "pipeline.log").open("ab") as output:
             self._process = subprocess.Popen(line, env=environment, stdout=output, stderr=output)
         own = self._process

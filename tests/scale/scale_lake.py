@@ -1,6 +1,7 @@
 """The lake on an S3 server, with its catalog in PostgreSQL and with an Iceberg REST catalog."""
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
@@ -8,6 +9,7 @@ import pytest
 
 from lily.identity.actor import Actor
 from lily.lake import read
+from lily.lake.upkeep import Rules, upkeep
 from lily.pipeline.archive import CellArchive
 from lily.settings import load
 from lily.store import tenants
@@ -36,8 +38,30 @@ test_an_earlier_snapshot = ours(flow.test_an_earlier_snapshot_can_still_be_read)
 test_upkeep = ours(flow.test_upkeep_joins_files_and_keeps_every_row_and_the_position)
 
 
+@ours
+def test_upkeep_where_a_catalog_keeps_files_removes_what_expired_alone(place: flow.Place) -> None:
+    """As with a REST catalog that shows all snapshots: nothing is swept, only what they had."""
+    lake = place.archive.lake
+    lake.is_ours = False
+    for number in range(10):
+        place.say(flow.seen(f"t{number}"))
+        place.archive.catch_up()
+    sql = "SELECT guid, version FROM assets_history ORDER BY ALL"
+    before = place.rows(sql)
+    place.archive.upkeep()
+    later = place.core.clock.now() + timedelta(hours=2)
+    thrifty = Rules(snapshot_days=1e-9, grace=timedelta(0))
+    done = {each.table: each for each in upkeep(lake, later, thrifty)}
+    assert done["assets_history"].snapshots_expired > 0
+    assert done["assets_history"].files_removed > 0
+    assert place.rows(sql) == before
+    place.say(flow.seen("t1", description="later"))
+    place.archive.catch_up(latest=True)
+    flow.assert_level(place)
+
+
 @pytest.mark.parametrize("here", ["rest"], indirect=True)
-def test_upkeep_leaves_snapshots_and_files_to_a_rest_catalog(place: flow.Place) -> None:
+def test_upkeep_leaves_snapshots_and_files_to_nessie(place: flow.Place) -> None:
     for number in range(10):
         place.say(flow.seen(f"t{number}"))
         place.archive.catch_up()

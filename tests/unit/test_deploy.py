@@ -70,7 +70,7 @@ def test_every_label_that_is_asked_for_is_one_of_its_metric() -> None:
         names = METRIC.findall(expression)
         every = set().union(*(known[name] for name in names)) if names else {"job", "role"}
         for name, matchers in LABELLED.findall(expression):
-            asked = {each.partition("=")[0].rstrip("!") for each in matchers.split(",")}
+            asked = {re.split("[=!]", each)[0] for each in matchers.split(",")}
             assert asked <= known[name], expression
         for group in BY.findall(expression):
             assert {each.strip() for each in group.split(",")} <= every, expression

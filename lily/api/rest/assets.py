@@ -9,6 +9,7 @@ import msgspec
 from fastapi import APIRouter, Depends, Header, Query
 from starlette.responses import Response
 
+from lily.api import behind
 from lily.api.bodies import Document, described
 from lily.api.deps import After, AssetKey, Limit, ServicesDep, actor_of, requires
 from lily.api.fields import Loose
@@ -18,7 +19,7 @@ from lily.assets.documents import own_tenant
 from lily.assets.edits import Who
 from lily.assets.model import Asset, public
 from lily.errors import Forbidden
-from lily.store import freshness, history, inheritance, sources, views
+from lily.store import history, inheritance, sources, views
 from lily.store.edits import Edits
 from lily.store.incident_views import shown_with
 from lily.tags.effective import effective
@@ -175,10 +176,11 @@ def children(
         parent = views.find(unit, id)
         start = key[0] if key else views.FIRST
         found = views.children(unit, parent, start, limit + 1, words(kinds), deleted, q)
-        waiting = freshness.fields_waiting(unit, parent.qualified_name)
+        fields = behind.Fields(unit, parent.qualified_name)
     page = found[:limit]
     next = mark(page[-1].guid) if len(found) > limit else None
     items = [public(each, caller.tenant.id) for each in page]
+    waiting, _ = fields.count(services, caller.tenant)
     return json({"items": items, "next": next, "fields_waiting": waiting})
 
 

@@ -6,8 +6,9 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from lily.api import behind
 from lily.api.deps import AssetKey, ServicesDep, requires
-from lily.store import freshness, views
+from lily.store import views
 from lily.store.freshness import COUNTED, Behind
 from lily.types import Caller
 
@@ -24,7 +25,7 @@ class Waiting(BaseModel):
 
 class LaneShown(BaseModel):
     lane: str
-    position: int = Field(description="Of the last applied observation in the log.")
+    position: int = Field(description="Of the last applied observation in PostgreSQL's log.")
     applied_at: datetime = Field(description="When the lane moved last.")
     own: Waiting = Field(description="Of your tenant.")
     all: Waiting = Field(description="Of all tenants that share the database.")
@@ -49,8 +50,7 @@ class Freshness(BaseModel):
 
 @router.get("/lag", summary="How far each lane is behind")
 def lag(caller: Annotated[Caller, requires("feed:read")], services: ServicesDep) -> Lag:
-    with services.core.database.unit(caller.tenant) as unit:
-        found, now = freshness.behind(unit), services.core.clock.now()
+    found, now = behind.lanes(services, caller.tenant), services.core.clock.now()
     return Lag(at=now, lanes=[_lane(each, now) for each in found])
 
 
@@ -60,15 +60,16 @@ def fresh(
 ) -> Freshness:
     with services.core.database.unit(caller.tenant) as unit:
         asset = views.find(unit, id)
-        waiting = freshness.fields_waiting(unit, asset.qualified_name)
+        waiting = behind.Fields(unit, asset.qualified_name)
+    count, whole = waiting.count(services, caller.tenant)
     return Freshness(
         asset_id=asset.caller_id or str(asset.guid),
         qualified_name=asset.qualified_name,
         lane=asset.lane,
         observed_at=asset.observed_at,
         applied_at=asset.applied_at,
-        fields_waiting=min(waiting, COUNTED),
-        complete=waiting == 0,
+        fields_waiting=min(count, COUNTED),
+        complete=whole and count == 0,
     )
 
 

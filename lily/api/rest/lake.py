@@ -8,12 +8,13 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import StreamingResponse
 
+from lily.api import behind
 from lily.api.deps import Segment, ServicesDep, requires
 from lily.errors import Forbidden
 from lily.store import archive
 from lily.store.database import SIGHT
 from lily.types import Caller
-from lily.wiring import Core, lake
+from lily.wiring import Services, lake
 
 router = APIRouter(prefix="/api/v1/lake", tags=["lake"])
 
@@ -92,7 +93,7 @@ def tables(caller: Reader, services: ServicesDep) -> LakeShown:
                     committed_at=found.committed_at if found else None,
                     rows=found.rows if found else 0,
                     snapshots=found.snapshots if found else 0,
-                    lag_seconds=round(_lag(services.core, caller, name, reached), 3),
+                    lag_seconds=round(_lag(services, caller, name, reached), 3),
                 )
             )
         return LakeShown(catalog=CATALOG, namespace=where.namespace, items=shown)
@@ -139,9 +140,9 @@ def export(
     return StreamingResponse(stream(), media_type=TYPES[format], headers=named)
 
 
-def _lag(core: Core, caller: Caller, name: str, reached: dict[str, int]) -> float:
+def _lag(services: Services, caller: Caller, name: str, reached: dict[str, int]) -> float:
     tenant = caller.tenant
-    with core.database.unit(tenant) as unit:
-        if name == "observations":
-            return max(archive.log_lag(unit.conn).values())
+    if name == "observations":
+        return behind.lake(services, tenant, reached)
+    with services.core.database.unit(tenant) as unit:
         return archive.waits_since(unit.conn, tenant.number, reached.get(str(tenant.number), 0))

@@ -24,6 +24,10 @@ lily/tenant: {{ . }}
 {{- define "lily.env" -}}
 - name: LILY_DATABASE
   valueFrom: { secretKeyRef: { name: {{ .Values.secret.name }}, key: database } }
+{{- if .Values.databaseDirect }}
+- name: LILY_DATABASE_DIRECT
+  valueFrom: { secretKeyRef: { name: {{ .Values.secret.name }}, key: database-direct } }
+{{- end }}
 {{- if .Values.databaseReplica }}
 - name: LILY_DATABASE_REPLICA
   valueFrom: { secretKeyRef: { name: {{ .Values.secret.name }}, key: database-replica } }

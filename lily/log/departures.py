@@ -1,0 +1,50 @@
+"""Who may not write to a cell any more, for those who write past its database."""
+
+import asyncio
+from time import monotonic
+
+import psycopg
+
+from lily.errors import Unavailable
+from lily.log.postgres import CLOSED, CLOSED_SECONDS
+
+FRESH = 1.0
+ON_THE_WAY = "SELECT number FROM departure"
+
+
+class Departures:
+    """Looked up again every second while somebody writes. Whoever slips through loses nothing: the
+    pipeline sends it after the tenant."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._known: set[int] = set()
+        self._looked = float("-inf")
+        self._conn: psycopg.AsyncConnection | None = None
+        self._lock = asyncio.Lock()
+
+    async def refuse(self, tenants: set[int]) -> None:
+        """Raises Unavailable, with when to come back, if one of them is on its way."""
+        if monotonic() - self._looked > FRESH:
+            async with self._lock:
+                if monotonic() - self._looked > FRESH:
+                    await self._look()
+        if self._known & tenants:
+            raise Unavailable(CLOSED, after=CLOSED_SECONDS)
+
+    async def close(self) -> None:
+        if self._conn is not None:
+            await self._conn.close()
+            self._conn = None
+
+    async def _look(self) -> None:
+        try:
+            if self._conn is None:
+                self._conn = await psycopg.AsyncConnection.connect(
+                    self._url, autocommit=True, connect_timeout=2
+                )
+            rows = await (await self._conn.execute(ON_THE_WAY)).fetchall()
+            self._known = {number for (number,) in rows}
+        except psycopg.Error:  # what is known holds on
+            await self.close()
+        self._looked = monotonic()
