@@ -23,6 +23,7 @@ from lily.types import Caller, Tenant
 from lily.wiring import Core, Services, services
 from tests.callers import bearer, minted, tenant_with_admin
 from tests.serving import serving
+from tests.waiting import until
 
 probes = APIRouter()
 entered, gate = Event(), Event()
@@ -273,6 +274,10 @@ def test_ready_means_a_warm_pipeline(client: Client, core: Core) -> None:
         while (answer := client.get("/readyz")).status_code != 200:
             assert "pipeline" in answer.json()["reasons"][0].lower()
         assert answer.json()["pipeline"] == {"warm": True, "lag": {"core": 0}}
+        with presence(core, "pipeline") as waiting:
+            waiting.say(warm=True, state="standby")
+            wanted = {"warm": True, "lag": {"core": 0}, "standbys": 1}
+            until(lambda: client.get("/readyz").json()["pipeline"] == wanted)
 
 
 def test_metrics_count_by_route_and_never_by_id(client: Client) -> None:

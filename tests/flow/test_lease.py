@@ -10,6 +10,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from lily.cli import checks
 from lily.errors import Fenced
 from lily.settings import load
 from lily.store import lease, takeover
@@ -18,6 +19,7 @@ from lily.store.embedded import Server
 from lily.store.ingest import Batch, Ingest, Span
 from lily.store.lease import Lease, holders
 from lily.store.migrate import migrate
+from lily.store.presence import presence
 from lily.store.writer import Writer
 from lily.tags.effective import effective
 from lily.wiring import Core
@@ -140,6 +142,18 @@ def test_a_transaction_of_a_leader_that_hangs_is_ended(apart: Core) -> None:
         with suppress(psycopg.OperationalError):
             hanging.rollback()
     assert _position(apart) == before
+
+
+def test_the_doctor_says_who_leads_and_who_waits(apart: Core) -> None:
+    with presence(apart, "pipeline") as waiting:
+        waiting.say(warm=True, state="standby")
+        until(lambda: checks.pipeline(apart).state == "warning")
+        assert "none leads" in checks.pipeline(apart).sentence
+        leader = Lease(apart.database, "ingest", lambda: None)
+        assert leader.free()
+        found = checks.pipeline(apart)
+        leader.release()
+    assert (found.state, "1 more stand by" in found.sentence) == ("ok", True)
 
 
 def _writer(core: Core) -> Writer:
