@@ -145,9 +145,10 @@ class Job:
 
     def _rehearse(self, stretches: Stretches) -> None:
         """Everything that a batch does, except for writing."""
-        self._ready(HOME, stretches)
-        self._writer.rehearse(HOME)
-        self.rehearsals.append(monotonic())
+        with suppress(Unavailable):  # the database is away, and whoever leads waits for it too
+            self._ready(HOME, stretches)
+            self._writer.rehearse(HOME)
+            self.rehearsals.append(monotonic())
 
     def _write_all(self, ready: Sequence[Ready], began: float) -> None:
         for each in ready:

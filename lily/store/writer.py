@@ -53,9 +53,13 @@ class Writer:
                 batch = self._without_culprits(cell, batch, raw, cause)
 
     def rehearse(self, cell: str) -> None:
-        """As far as it goes without writing anything."""
-        with self._connection(cell).transaction(force_rollback=True):
-            pass
+        """As far as it goes without writing anything. Raises Unavailable."""
+        try:
+            with self._connection(cell).transaction(force_rollback=True):
+                pass
+        except psycopg.OperationalError as cause:
+            self._recover(cell)
+            raise Unavailable(f"cell {cell} does not answer: {cause}") from cause
 
     def close(self) -> None:
         for conn in self._connections.values():

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from lily.cli.broker import Broker, CannotFetch
+from lily.cli.broker import Broker, CannotFetch, broker
 from lily.store.embedded import Server
 from tests.flow.people import Person, admin
 from tests.scale.kafka_lily import fetch_jars
@@ -21,17 +21,13 @@ LATE = 10.0  # 4 s and what a busy machine adds
 
 
 @pytest.fixture(scope="module")
-def node(
-    missing: Callable[[str], NoReturn], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Broker]:
+def node(missing: Callable[[str], NoReturn]) -> Iterator[Broker]:
     fetch_jars(missing)
     try:
-        made = Broker(tmp_path_factory.mktemp("broker"))
+        with broker() as running:
+            yield running
     except CannotFetch as cause:
         missing(str(cause))
-    made.start()
-    yield made
-    made.stop()
 
 
 @pytest.fixture(scope="module")
