@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from lily.errors import PluginError, Reject, Retry, TooLarge, Unavailable
+from lily.errors import Reject, Retry, TooLarge, Unavailable
 from lily.log.kafka import ANSWER, Kafka
 from lily.log.kafka_writer import KafkaWriter
 from lily.notify import egress
@@ -105,6 +105,8 @@ class Brokers:
             if monotonic() > until:
                 wrong = await self._looked(cluster, topic)
                 line.looked[topic] = monotonic() + (AGAIN if wrong else LOOK), wrong
+        if isinstance(wrong, Reject):
+            await self._drop(cluster)  # nothing stays open to where we must not go
         if wrong is not None:
             raise wrong
         return line
@@ -113,7 +115,7 @@ class Brokers:
         """What is wrong there, for all who wait."""
         try:
             await self._in_thread(self._look, cluster, topic)
-        except (Reject, Retry, Unreached, PluginError) as wrong:
+        except (Reject, Retry, Unreached) as wrong:
             return wrong
         return None
 
@@ -123,11 +125,15 @@ class Brokers:
             from confluent_kafka import KafkaException
             from confluent_kafka.admin import AdminClient
         except ImportError:
-            raise PluginError("Kafka needs its library here: pip install lily[kafka]") from None
+            told = "Kafka needs its library here: pip install lily[kafka]"
+            raise Unreached(told, unsure=False) from None
         self._allow(cluster.hosts())
         heard: list[KafkaError] = []
         options: dict[str, Any] = {**_kafka(cluster).client(), "error_cb": heard.append}
-        admin = AdminClient(options)
+        try:
+            admin = AdminClient(options)
+        except KafkaException as cause:  # a certificate that is none
+            raise judged(cause.args[0]) from None
         try:
             found = admin.list_topics(topic, timeout=ANSWER)
         except KafkaException as cause:

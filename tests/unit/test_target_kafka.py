@@ -114,12 +114,19 @@ def test_what_an_error_means(code: int, kind: type[Exception]) -> None:
     "servers", ["127.0.0.1:9092", "192.0.2.7:9092,169.254.169.254:80", "[::1]:9092"]
 )
 def test_a_broker_that_is_not_public_is_never_connected_to(servers: str) -> None:
-    async def play() -> None:
-        brokers = Brokers(egress.networks([]))
-        try:
-            await brokers.write(Record(Cluster(servers=servers), "t", b"k", b"v"))
-        finally:
-            await brokers.close()
-
     with pytest.raises(Reject, match="not a public address"):
-        asyncio.run(play())
+        asyncio.run(write(Cluster(servers=servers), []))
+
+
+def test_a_certificate_that_is_none_is_refused() -> None:
+    cluster = Cluster(servers="127.0.0.1:9", security="SSL", ca="not a certificate")
+    with pytest.raises(Reject, match=r"ssl\.ca\.pem"):
+        asyncio.run(write(cluster, ["127.0.0.0/8"]))
+
+
+async def write(cluster: Cluster, allowed: list[str]) -> None:
+    brokers = Brokers(egress.networks(allowed))
+    try:
+        await brokers.write(Record(cluster, "t", b"k", b"v"))
+    finally:
+        await brokers.close()
