@@ -16,7 +16,7 @@ help: ## Show this list
 run: $(VENV)/.run ## Install what is needed, then start Lily (Ctrl-C stops it)
 	@exec $(LILY) up
 
-demo: $(VENV)/.run ## Show a tag biting in a warehouse; both are thrown away after
+demo: $(VENV)/.run ## Show a tag biting in a warehouse and an incident's way; all is thrown away after
 	@exec $(LILY) demo
 
 setup: $(VENV)/.dev ## Install what developers need

@@ -69,7 +69,7 @@ class Client:
         """Status and decoded answer, whatever the status."""
         given = {name: value for name, value in (query or {}).items() if value is not None}
         target = self._base + path + ("?" + urlencode(given, doseq=True) if given else "")
-        raw = None if body is None else json.dumps(body).encode()
+        raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         link = self._kind(self._host, self._port, timeout=self._timeout)
         try:
             link.request(method, target, raw, self._headers(raw, headers))

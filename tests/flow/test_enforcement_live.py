@@ -2,9 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib import import_module
-from threading import Event, Thread
 from typing import Any
 
 import psycopg
@@ -16,8 +14,10 @@ from lily.workers import capture, crawl, enforce
 from tests.flow.people import Person
 from tests.flow.warehouse import Warehouse
 from tests.live import Live
+from tests.looping import looping
 
 PATIENCE = 60.0
+LOOPS = (capture.run, crawl.run, enforce.run)
 bench = import_module("lily.cli.bench.enforce")
 
 
@@ -89,26 +89,10 @@ class Story:
         return [each["kind"] for each in found if each["kind"].startswith("Protection")]
 
 
-@contextmanager
-def working(live: Live) -> Iterator[None]:
-    """The loops of a worker that this is about."""
-    stop = Event()
-    loops = (capture.run, crawl.run, enforce.run)
-    threads = [Thread(target=loop, args=(live.system, stop)) for loop in loops]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(30)
-
-
 @pytest.fixture
 def story(live: Live, server: Server, api: Person) -> Iterator[Story]:
     made = Story(server, api)
-    with working(live):
+    with looping(live.system, *LOOPS):
         yield made
     made.analyst.close()
     made.house.root.close()
@@ -119,7 +103,7 @@ def test_nobody_reads_in_the_clear_after_verified_nor_what_is_kept_back(
 ) -> None:
     """Clients hammer while tags flip, and while new copies are made."""
     report = Report("enforce")
-    with working(live):
+    with looping(live.system, *LOOPS):
         with bench.engine(live.core, api.tenant) as place:
             bench.raced(place, report, 10)
         with bench.engine(live.core, api.tenant, hold_until_verified=True) as place:
