@@ -11,7 +11,7 @@ import psycopg
 
 from lily.identity.roles import scopes_of
 from lily.notify.match import OPEN
-from lily.store.database import HOME, Database
+from lily.store.database import Database
 from lily.store.guard import Guard
 from lily.store.outbox import Claimed
 from lily.types import Tenant
@@ -27,6 +27,8 @@ SELECT w.tenant, w.name, coalesce(p.role, a.role, ''), coalesce(p.active, a.acti
   LEFT JOIN person p ON p.tenant = w.tenant AND p.username = w.name
   LEFT JOIN service_account a ON a.tenant = w.tenant AND a.name = w.name
 """
+# Logins stay at home, also those of tenants that have gone elsewhere.
+SEE = "SELECT set_config('lily.tenants', %s, true)"
 ACCOUNT = "SELECT 1 FROM service_account WHERE tenant = %s AND name = %s AND active"
 LOOK = "SELECT set_config('lily.sight', %s, true)"
 # As the feed shows facts: those of an edge name both ends.
@@ -129,7 +131,9 @@ class Ears:
             self._known.clear()
             self._asked = began
         if missing := [name for name in wanted if name not in self._known]:
-            with self._database.cell(HOME, sorted({tenant for tenant, _ in missing})) as conn:
+            tenants = ",".join(map(str, sorted({tenant for tenant, _ in missing})))
+            with self._database.home() as conn:
+                conn.execute(SEE, [f"{{{tenants}}}"])
                 self._known |= found(conn, missing)
         return self._known
 

@@ -4,17 +4,19 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from httpx import Client
 
 from lily.api.app import create_app
 from lily.store.deliveries import Delivery
+from lily.store.embedded import Server
 from lily.wiring import Core, services
 from tests.callers import person
 from tests.flow.apply import seen
 from tests.flow.lineage import guid, join, tell
 from tests.flow.notifying import Stage, staged
-from tests.flow.people import Person, admin, with_role
+from tests.flow.people import Person, admin, dedicated, with_role
 from tests.serving import serving
 from tests.vendors.server import Scripted, running
 
@@ -210,6 +212,24 @@ def test_who_turns_a_channel_elsewhere_does_not_borrow_the_eyes_of_its_owner(
     assert send(boss, "PATCH", path, {"owner": "root"})["owner"] == "root"
     happens(stage, CLOSED)
     assert last(stage).state == "delivered"
+
+
+def test_owners_in_a_tenant_that_lives_elsewhere_by_now_are_still_known(
+    core: Core, system: Core, server: Server, client: Client, vendor: Scripted
+) -> None:
+    there = dedicated(core, client, server.create_database(f"own_{uuid4().hex[:8]}"))
+    with staged(core, system, there.tenant) as elsewhere, psycopg.connect(
+        core.database.url_of("home")
+    ) as home:  # fmt: skip
+        home.execute(
+            "INSERT INTO lily.departure (number, phase) VALUES (%s, 'gone')",
+            [there.tenant.number],
+        )
+        home.commit()
+        elsewhere.clock.at = core.clock.now()
+        elsewhere.subscribe(elsewhere.webhook(vendor.url), ["AssetDeleted"])
+        happens(elsewhere, OPEN)
+        assert states(elsewhere) == [(OPEN, "delivered")]
 
 
 def test_the_same_name_in_another_tenant_is_somebody_else(
