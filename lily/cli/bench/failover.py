@@ -56,7 +56,7 @@ class Failover(Run):
         super().__init__(where, writers)
         self._where = where
         self._twin = ExitStack()
-        self._twin_pid = 0
+        self._twin_pid: int | None = None
         self._paused: int | None = None
 
     async def rounds(self, wanted: dict[str, int]) -> None:
@@ -81,7 +81,7 @@ class Failover(Run):
 
     def _pair(self) -> None:
         """One that leads, and one that is warm."""
-        if not processes.alive(self._twin_pid):
+        if self._twin_pid is None or not processes.alive(self._twin_pid):
             self._twin.close()
             twin = self._twin.enter_context(victims.second_pipeline(self._where))
             self._twin_pid = twin.pid
@@ -89,7 +89,7 @@ class Failover(Run):
 
     def _alone(self) -> None:
         self._twin.close()
-        self._twin_pid = 0
+        self._twin_pid = None
         self._until(lambda found: len(found) == 1)
 
     def _kill(self) -> None:
