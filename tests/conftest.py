@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -20,6 +18,7 @@ from lily.store.migrate import migrate
 from lily.types import Tenant
 from lily.wiring import Core
 from lily.wiring import core as build_core
+from tests import elsewhere
 
 if TYPE_CHECKING:
     from tests.flow.people import Person
@@ -51,9 +50,16 @@ def home(server: Server) -> str:
 
 
 @pytest.fixture(scope="session")
-def settings(home: str, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def settings(
+    home: str,
+    server: Server,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Settings:
     folder = tmp_path_factory.mktemp("home")
-    return load(home=folder, database=home, egress_allow=[str(server.socket)])
+    # Asked for only then: who merely has these settings does not go through the log.
+    log = request.getfixturevalue("log_url") + "/shared" if elsewhere.log_is() else "postgres"
+    return load(home=folder, database=home, egress_allow=[str(server.socket)], log=log)
 
 
 @pytest.fixture(scope="session")
@@ -86,24 +92,39 @@ def new_tenant(core: Core, cell: str = "home") -> Tenant:
 
 
 @pytest.fixture(scope="session")
-def live(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def log_url() -> Iterator[str]:
+    """The log of a running Lily; LILY_TEST_LOG=kafka makes it a broker of our own."""
+    with elsewhere.log() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def spark_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where jobs run; LILY_TEST_SPARK=cluster makes it a cluster with two workers."""
+    with elsewhere.spark(tmp_path_factory.mktemp("cluster")) as master:
+        yield master
+
+
+@pytest.fixture(scope="session")
+def live(
+    server: Server, log_url: str, spark_master: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Live]:
     """A running Lily with its own database; started once, when the first test asks for it."""
     from tests.live import live_lily
 
-    with _log() as log, live_lily(server, tmp_path_factory.mktemp("live"), log=log) as running:
+    home = tmp_path_factory.mktemp("live")
+    # So many partitions as a small machine has cores.
+    with live_lily(server, home, log=log_url, spark=spark_master, kafka_partitions=2) as running:
         yield running
 
 
-@contextmanager
-def _log() -> Iterator[str]:
-    """LILY_TEST_LOG=kafka runs everything that is live over a broker of its own."""
-    if os.environ.get("LILY_TEST_LOG") != "kafka":  # noqa: TID251
-        yield "postgres"
-        return
-    from lily.cli.broker import broker
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where log or Spark are elsewhere, only what goes through them is worth a second run."""
+    elsewhere.keep_what_goes_there(config, items)
 
-    with broker() as running:
-        yield f"kafka://{running.address}"
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    elsewhere.refuse_skips(session)
 
 
 @pytest.fixture

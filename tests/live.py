@@ -21,6 +21,8 @@ from lily.wiring import core as build_core
 from lily.wiring import services as build_services
 from tests.serving import serving
 
+PATIENCE = 60.0
+
 
 class Live(msgspec.Struct):
     """Two API processes' worth of services, behind each other's back, over one pipeline."""
@@ -37,9 +39,9 @@ def live_lily(server: Server, home: Path, name: str = "live", **more: Any) -> It
     url = server.create_database(name)
     migrate(url)
     allowed = [str(server.socket)]  # warehouses of tests are behind the same socket
-    settings = load(
-        **{"home": home, "database": url, "spark": "local[2]", "egress_allow": allowed, **more}
-    )
+    # A slow machine is no reason to answer that an observation is not applied yet.
+    patient = {"egress_allow": allowed, "wait_limit": PATIENCE}
+    settings = load(**{"home": home, "database": url, **patient, **more})
     core, twin, system = (
         build_core(settings, role) for role in ("lily_app", "lily_app", "lily_system")
     )

@@ -24,7 +24,7 @@ def serving(app: ASGIApp) -> Iterator[httpx.Client]:
     try:
         _wait(server, thread)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+        with httpx.Client(base_url=url, timeout=90, trust_env=False) as client:
             yield client
     finally:
         server.should_exit = True

@@ -107,6 +107,7 @@ def _cluster(core: Core, scratch: Path, modest: bool) -> dict[str, str]:
         "spark.archives": f"{shipped}#{shipping.FOLDER}",
         "spark.executorEnv.PYTHONPATH": shipping.FOLDER,
         "spark.redaction.regex": SECRETS,
+        "spark.executor.syncLogLevel.enabled": "true",  # else each task writes lines on its worker
     }
     return {**options, "spark.cores.max": str(chosen.spark_cores)} if modest else options
 

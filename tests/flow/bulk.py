@@ -44,7 +44,7 @@ class Bulk(msgspec.Struct):
         line = [sys.executable, "-m", "lily.cli", "pipeline", "--stage", "bulk-work"]
         output = (settings.home / "runner.log").open("ab")
         runner = subprocess.Popen(
-            line, env=child_environment(settings), stdout=output,
+            line, env=child_environment(settings, LILY_SPARK=settings.spark), stdout=output,
             stderr=output, start_new_session=True,
         )  # fmt: skip
         output.close()
@@ -64,10 +64,10 @@ class Bulk(msgspec.Struct):
 
 
 @contextmanager
-def bulk_lily(server: Server, home: Path) -> Iterator[Bulk]:
+def bulk_lily(server: Server, home: Path, **more: str) -> Iterator[Bulk]:
     url = server.create_database(f"bulk_{home.name.replace('-', '_')}")
     migrate(url)
-    settings = load(home=home, database=url)
+    settings = load(home=home, database=url, **more)
     core = build_core(settings, "lily_app")
     with serving(create_app(build_services(core))) as client:
         lily = Bulk(settings, core, client)

@@ -12,6 +12,7 @@ from lily.store.crawls import Run
 from lily.types import Tenant
 from lily.wiring import Core
 from lily.workers import crawl
+from tests.flow.corridor import unread
 
 TESTER = Actor("tester", "test")
 
@@ -51,7 +52,8 @@ def waiting(system: Core, tenant: Tenant) -> list[str]:
     with system.database.cell(tenant.cell) as conn:
         rows = conn.execute(
             'SELECT l.key FROM log l JOIN applied a ON a.lane = l.lane AND l."offset" > a.position'
+            " AND a.part = 0"  # of the log in the store
             " WHERE l.tenant = %s AND l.value !~ %s ORDER BY l.key",
             [tenant.number, '"type":"Edge'],
         ).fetchall()
-    return [key for (key,) in rows]
+    return sorted([key for (key,) in rows] + unread(system, tenant))

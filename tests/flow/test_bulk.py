@@ -41,8 +41,10 @@ MANY = 10_000
 
 
 @pytest.fixture(scope="module")
-def lily(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bulk]:
-    with bulk_lily(server, tmp_path_factory.mktemp("bulk")) as running:
+def lily(
+    server: Server, spark_master: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bulk]:
+    with bulk_lily(server, tmp_path_factory.mktemp("bulk"), spark=spark_master) as running:
         running.start()
         yield running
 

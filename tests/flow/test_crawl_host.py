@@ -1,7 +1,6 @@
 """The host of crawlers: differences, deletions after the end, one run at a time, retries."""
 
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
@@ -24,13 +23,6 @@ from tests.flow.corridor import Corridor, append
 from tests.flow.crawling import TESTER, ask, connect, crawled, run_of, waiting
 from tests.flow.sources import Estate
 from tests.waiting import until
-
-
-@pytest.fixture(scope="module")
-def corridor(system: Core) -> Iterator[Corridor]:
-    built = Corridor(system)
-    yield built
-    built.close()
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """A live PostgreSQL schema lands as it is, with differences only, and deletions after the end."""
 
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -52,13 +51,6 @@ SELECT table_schema, table_name, column_name, ordinal_position, is_nullable = 'Y
   FROM information_schema.columns
  WHERE table_schema NOT IN ('pg_catalog', 'information_schema')
 """
-
-
-@pytest.fixture(scope="module")
-def corridor(system: Core) -> Iterator[Corridor]:
-    built = Corridor(system)
-    yield built
-    built.close()
 
 
 @pytest.fixture

@@ -30,13 +30,6 @@ def client(core: Core) -> Iterator[Client]:
         yield built
 
 
-@pytest.fixture(scope="module")
-def corridor(system: Core) -> Iterator[Corridor]:
-    built = Corridor(system)
-    yield built
-    built.close()
-
-
 @pytest.fixture
 def boss(core: Core, client: Client) -> Person:
     return admin(core, client)

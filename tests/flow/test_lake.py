@@ -522,10 +522,13 @@ core.close()
 
 
 @pytest.mark.skipif(not JARS, reason="no jars; `make jars` fetches them")
-def test_spark_merges_what_differs_into_the_same_tables(place: Place, tmp_path: Path) -> None:
+def test_spark_merges_what_differs_into_the_same_tables(
+    place: Place, spark_master: str, tmp_path: Path
+) -> None:
     day = random.Random(8)
     place.say(*a_day(day))
-    wiring.save(place.system.settings, tmp_path / "settings.json")
+    settings = place.system.settings.model_copy(update={"spark": spark_master})
+    wiring.save(settings, tmp_path / "settings.json")
     given = [str(tmp_path / "settings.json"), str(tmp_path / "spark"), ",".join(map(str, JARS))]
     with (tmp_path / "errors").open("w") as errors, subprocess.Popen(
         [sys.executable, "-c", MERGES, *given], text=True, stdin=subprocess.PIPE,

@@ -326,7 +326,7 @@ def _event(lines: Iterator[str]) -> dict[str, str]:
 
 
 def test_observations_are_acknowledged_once_they_are_durable(
-    core: Core, system: Core, ear: Ear
+    core: Core, corridor: Corridor, ear: Ear
 ) -> None:
     async def work() -> None:
         async with ear.open(role="ingester", path="ingest") as socket:
@@ -348,9 +348,7 @@ def test_observations_are_acknowledged_once_they_are_durable(
             assert (await heard(socket))["type"] == "error"
 
     run(work)
-    corridor = Corridor(system)
     corridor.run()
-    corridor.close()
     assert [read(core, ear.tenant, name).asset_id for name in ("one", "two", "three")] == [
         "one", "two", "three",
     ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
@@ -30,13 +29,6 @@ EXPLICIT = {
     (f"{DBT}.stg_orders#status", f"{DBT}.explicit_cols#order_status", DIRECT),
 }
 AUDIT = "postgres://pg.local:5432/jaffle.public_dbt_test__audit.not_null_stg_customers_customer_id"
-
-
-@pytest.fixture(scope="module")
-def corridor(system: Core) -> Iterator[Corridor]:
-    built = Corridor(system)
-    yield built
-    built.close()
 
 
 @pytest.fixture

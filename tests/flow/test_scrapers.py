@@ -1,9 +1,6 @@
 """A scraper that is bound speaks of its columns only, whichever way it comes in."""
 
-from collections.abc import Iterator
 from uuid import uuid4
-
-import pytest
 
 from lily.errors import NotFound
 from lily.events.lineage import EdgeSeen
@@ -21,13 +18,6 @@ from tests.flow.corridor import Corridor, append
 from tests.flow.test_bulk_store import Load
 
 TESTER = Actor("tester", "test")
-
-
-@pytest.fixture
-def corridor(system: Core) -> Iterator[Corridor]:
-    made = Corridor(system)
-    yield made
-    made.close()
 
 
 def bind(core: Core, tenant: Tenant, group: str, *columns: str) -> ScraperPolicy:

@@ -64,13 +64,11 @@ def moved(issue: str, labels: list[str], to: str) -> tuple[dict[str, str], bytes
 
 
 def test_an_incident_goes_everywhere_and_ends_everywhere_once(
-    core: Core, system: Core, wired: Services, client: Client
+    core: Core, system: Core, wired: Services, client: Client, corridor: Corridor
 ) -> None:
     tenant = tenant_with_admin(core)
-    corridor = Corridor(system)
     with ExitStack() as stack:
         stage = stack.enter_context(staged(core, system, tenant))
-        stack.callback(corridor.close)
         town = Town(stage, stack)
         desk = Desk(wired, client, tenant)
         seen(system, tenant, NAME, asset_type="table", asset_owner="ann")

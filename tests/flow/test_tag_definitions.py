@@ -167,14 +167,12 @@ def test_unknown_tags_are_refused_where_the_tenant_says_so(
 
 
 def test_an_observation_with_an_unknown_tag_becomes_a_dead_letter(
-    core: Core, system: Core, people: People
+    core: Core, corridor: Corridor, people: People
 ) -> None:
     people("stew", "PUT", "tag-settings", "steward", json=REFUSE)
     good = AssetSeen(qualified_name="good", tags=["PII"])
     append(core, people.tenant, good, AssetSeen(qualified_name="bad", tags=["new"]))
-    corridor = Corridor(system)
     corridor.run()
-    corridor.close()
     assert read(core, people.tenant, "good").tags == ["PII"]
     letters = people("a", "GET", "dead-letters", "admin").json()["items"]
     assert [(each["key"], each["stage"]) for each in letters] == [("bad", "validate")]

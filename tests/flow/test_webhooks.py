@@ -50,13 +50,6 @@ def client(wired: Services) -> Iterator[Client]:
         yield client
 
 
-@pytest.fixture
-def corridor(system: Core) -> Iterator[Corridor]:
-    made = Corridor(system)
-    yield made
-    made.close()
-
-
 class Desk:
     """An admin's view of one tenant, and the tools that call it."""
 

@@ -274,6 +274,22 @@ def whole_estate(
 
 
 @bench_app.command()
+def executors(
+    assets: Annotated[int, typer.Option(min=1000, help="How many assets.")] = 400_000,
+    seed: Annotated[int, typer.Option(help="The same seed is the same estate.")] = 1,
+    count: Annotated[
+        list[int] | None, typer.Option(min=1, max=16, help="Executors; several, one after another.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """A file on a Spark cluster of its own: by one executor, by two, and who did the work."""
+    from lily.cli.bench.executors import measure
+    from lily.cli.bench.report import tell
+
+    tell(measure(assets, seed, count or [1, 2]), as_json)
+
+
+@bench_app.command()
 @measured
 def memory(
     megabytes: Annotated[int, typer.Option(min=1, help="Size of the file.")] = 2_000,

@@ -50,11 +50,11 @@ def measure(where: Place, assets: int, seed: int, compare: bool) -> Report:
     report = Report("estate")
     with tempfile.TemporaryDirectory(dir=where.settings.home) as folder:
         path = Path(folder) / "estate.ndjson"
-        kinds = _made(report, path, assets, seed)
+        kinds = made(report, path, assets, seed)
         quiet = play(_posts(where, QUIET_SECONDS))
-        report.add("first small file, Spark started for it", _first(where, Path(folder)), "s")
+        report.add("first small file, Spark started for it", first(where, Path(folder)), "s")
         meter = Meter(where)
-        watch = play(_load(where, path))
+        watch = play(load(where, path))
         meter.tell(report, "asset", assets)
         size = path.stat().st_size
     if watch.job.get("state") != "succeeded":
@@ -66,7 +66,7 @@ def measure(where: Place, assets: int, seed: int, compare: bool) -> Report:
     return report
 
 
-def _made(report: Report, path: Path, assets: int, seed: int) -> Counter[str]:
+def made(report: Report, path: Path, assets: int, seed: int) -> Counter[str]:
     typer.echo(f"Making {assets} assets …", err=True)
     began = time.perf_counter()
     with path.open("wb") as file:
@@ -78,16 +78,16 @@ def _made(report: Report, path: Path, assets: int, seed: int) -> Counter[str]:
     return kinds
 
 
-def _first(where: Place, folder: Path) -> float:
+def first(where: Place, folder: Path) -> float:
     """A file for which Spark has to start; it stays for a minute, so the next one finds it warm."""
     path = folder / "first.ndjson"
     with path.open("wb") as file:
         shape.write(file, FIRST, seed=10**6)
-    watch = play(_load(where, path))
+    watch = play(load(where, path))
     return watch.ended - watch.began
 
 
-async def _load(where: Place, path: Path) -> Watch:
+async def load(where: Place, path: Path) -> Watch:
     """Send the file, follow the job, and POST single assets all the while."""
     watch = Watch(began=time.perf_counter())
     client = connect(where.settings.home, where.url, timeout=600)

@@ -54,8 +54,8 @@ class Place:
 def place(home: Path | None, url: str | None, start: bool) -> Iterator[Place]:
     """A Lily that is ready."""
     if start:
-        with _own() as own:
-            yield own
+        with own() as made:
+            yield made
     else:
         found = _known(configured.settings(home=home), url)
         _await(found.url, None)
@@ -80,20 +80,20 @@ def _known(settings: Settings, url: str | None) -> Place:
 def own_on(log: str) -> Iterator[Place]:
     """One of its own, whose log is `postgres` or `kafka`: with a broker of its own then."""
     if log == "postgres":
-        with _own() as where:
+        with own() as where:
             yield where
         return
     from lily.cli.broker import CannotFetch, broker
 
     try:
-        with broker() as running, _own(f"kafka://{running.address}") as where:
+        with broker() as running, own(f"kafka://{running.address}") as where:
             yield replace(where, servers={"kafka": running.pid or 0})
     except CannotFetch as cause:
         raise Failure(str(cause)) from cause
 
 
 @contextmanager
-def _own(log: str = "postgres") -> Iterator[Place]:
+def own(log: str = "postgres", **more: str) -> Iterator[Place]:
     """An empty installation in a temporary folder, gone at the end."""
     home = Path(tempfile.mkdtemp(prefix="lily-bench-"))
     settings = load(home=home, port=0, database="embedded", log=log)
@@ -101,7 +101,7 @@ def _own(log: str = "postgres") -> Iterator[Place]:
     # What it tells others, it tells us, and what it reads is ours: all of it on this machine.
     embedded = server(settings)
     allowed = ["127.0.0.0/8", *([str(embedded.socket)] if embedded else [])]
-    env = child_environment(settings, LILY_LOG=log, LILY_EGRESS_ALLOW=json.dumps(allowed))
+    env = child_environment(settings, LILY_LOG=log, LILY_EGRESS_ALLOW=json.dumps(allowed), **more)
     with (home / "up.log").open("wb") as output:
         lily = subprocess.Popen(line, stdout=output, stderr=output, env=env)
     try:
