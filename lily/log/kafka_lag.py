@@ -138,6 +138,8 @@ class KafkaLag:
 
     def _ends(self, cell: str, parts: Parts) -> dict[tuple[Lane, int], tuple[int, int]]:
         """The position and the end of each part."""
+        if not parts:  # nobody has read there yet
+            return {}
         if monotonic() < self._away:
             raise KafkaAway("Kafka did not answer a moment ago.")
         places = {(self._kafka.topic(lane, cell), part - 1): (lane, part) for lane, part in parts}

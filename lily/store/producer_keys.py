@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from time import monotonic
+from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -20,6 +21,7 @@ from lily.types import Tenant
 FRESH = 5.0  # a revoked key is good for so long at most
 AGAIN = 0.1  # an unknown one may be new; who makes ids up does not keep us busy
 BYTES = 32
+SUSPENDED = "SELECT number FROM move WHERE before = 'suspended' AND step <> 'failed'"
 
 
 class ProducerKey(msgspec.Struct, frozen=True):
@@ -78,63 +80,60 @@ def owners(database: Database) -> dict[str, int]:
         return dict(conn.execute("SELECT id, tenant FROM producer_key").fetchall())
 
 
-class Keys:
-    """All keys that are good now, asked for by id; looked up again every few seconds, and at once
-    for one that is not among them."""
+class _Kept(NamedTuple):
+    key: Key
+    revoked_at: datetime | None
+    active: bool  # whether its tenant is
+
+
+class _Ring:
+    """Every key there ever was; looked up again every few seconds, and at once for one that is
+    not among them."""
 
     def __init__(self, database: Database, unseal: Callable[[bytes, bytes], bytes]) -> None:
         self._database = database
         self._unseal = unseal
-        self._known: dict[str, Key] = {}
+        self._known: dict[str, _Kept] = {}
         self._looked = float("-inf")
 
-    def __call__(self, id: str) -> Key | None:
+    def _find(self, id: str) -> _Kept | None:
         age = monotonic() - self._looked
         if age > FRESH or (id not in self._known and age > AGAIN):
             self._known = self._load()
             self._looked = monotonic()
         return self._known.get(id)
 
-    def _load(self) -> dict[str, Key]:
-        numbers = [t.number for t in self._database.tenants() if t.state == "active"]
+    def _load(self) -> dict[str, _Kept]:
+        active = {each.number: each.state != "suspended" for each in self._database.tenants()}
         with self._database.home() as conn:
-            bind_many(conn, numbers)
-            rows = conn.execute(
-                "SELECT id, tenant, name, secret FROM producer_key WHERE revoked_at IS NULL"
-            ).fetchall()
-        return {
-            id: Key(tenant, name, self._unseal(sealed, _about(id)))
-            for id, tenant, name, sealed in rows
-        }
-
-
-class PastKeys:
-    """All keys there ever were, asked for by id and moment: a revoked one was good before."""
-
-    def __init__(self, database: Database, unseal: Callable[[bytes, bytes], bytes]) -> None:
-        self._database = database
-        self._unseal = unseal
-        self._known: dict[str, tuple[Key, datetime | None]] = {}
-        self._looked = float("-inf")
-
-    def __call__(self, id: str, at: datetime) -> Key | None:
-        age = monotonic() - self._looked
-        if age > FRESH or (id not in self._known and age > AGAIN):
-            self._known = self._load()
-            self._looked = monotonic()
-        key, revoked = self._known.get(id, (None, None))
-        return key if revoked is None or at <= revoked + timedelta(seconds=FRESH) else None
-
-    def _load(self) -> dict[str, tuple[Key, datetime | None]]:
-        with self._database.home() as conn:
-            bind_many(conn, [tenant.number for tenant in self._database.tenants()])
+            bind_many(conn, list(active))
+            active |= {number: False for (number,) in conn.execute(SUSPENDED).fetchall()}
             rows = conn.execute(
                 "SELECT id, tenant, name, secret, revoked_at FROM producer_key"
             ).fetchall()
         return {
-            id: (Key(tenant, name, self._unseal(sealed, _about(id))), revoked)
+            id: _Kept(Key(tenant, name, self._unseal(sealed, _about(id))), revoked, active[tenant])
             for id, tenant, name, sealed, revoked in rows
         }
+
+
+class Keys(_Ring):
+    """Those that are good now, asked for by id."""
+
+    def __call__(self, id: str) -> Key | None:
+        kept = self._find(id)
+        return kept.key if kept and kept.active and kept.revoked_at is None else None
+
+
+class PastKeys(_Ring):
+    """Those that were good at a moment."""
+
+    def __call__(self, id: str, at: datetime) -> Key | None:
+        kept = self._find(id)
+        if kept is None:
+            return None
+        was = kept.revoked_at is None or at <= kept.revoked_at + timedelta(seconds=FRESH)
+        return kept.key if was else None
 
 
 def _note(
