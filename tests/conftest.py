@@ -6,6 +6,7 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -30,6 +31,12 @@ _names = itertools.count(1)
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """A PostgreSQL of our own, gone at the end."""
+    with new_server() as running:
+        yield running
+
+
+@contextmanager
+def new_server() -> Iterator[Server]:
     folder = Path(tempfile.mkdtemp(prefix="lily-test-"))
     embedded = Server(folder / "postgres")
     embedded.prepare()

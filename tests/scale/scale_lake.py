@@ -79,6 +79,7 @@ def test_upkeep_leaves_snapshots_and_files_to_nessie(place: flow.Place) -> None:
 @pytest.mark.parametrize("here", ["rest"], indirect=True)
 def test_spark_merges_what_differs(
     place: flow.Place,
+    spark_master: str,
     tmp_path: Path,
     missing: Callable[[str], NoReturn],
     monkeypatch: pytest.MonkeyPatch,
@@ -87,7 +88,7 @@ def test_spark_merges_what_differs(
         missing("There are no jars; `make jars` fetches them")
     monkeypatch.setattr(flow, "JARS", [*flow.JARS, bundle(missing)])
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    flow.test_spark_merges_what_differs_into_the_same_tables(place, tmp_path)
+    flow.test_spark_merges_what_differs_into_the_same_tables(place, spark_master, tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """A database user with no more rights than the documentation asks for."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +8,11 @@ import pytest
 
 from lily.settings import load
 from lily.store import moving
-from lily.store.embedded import Server, stop
+from lily.store.embedded import Server
 from lily.store.migrate import migrate
 from lily.wiring import core as build_core
 from tests.callers import tenant_with_admin
+from tests.conftest import new_server
 
 MAKER = ["CREATE ROLE maker LOGIN CREATEROLE", "CREATE DATABASE made OWNER maker"]
 GIVEN = [
@@ -26,15 +25,8 @@ GIVEN = [
 @pytest.fixture(scope="module")
 def untouched() -> Iterator[Server]:
     """A server that has never had Lily's roles."""
-    folder = Path(tempfile.mkdtemp(prefix="lily-rights-"))
-    server = Server(folder / "postgres")
-    server.prepare()
-    with (folder / "postgres.log").open("wb") as output:
-        process = server.run(output.fileno())
-    server.wait(process)
-    yield server
-    stop(process)
-    shutil.rmtree(folder, ignore_errors=True)
+    with new_server() as running:
+        yield running
 
 
 @pytest.mark.parametrize("user, name, lines", [("maker", "made", MAKER), ("given", "given", GIVEN)])
