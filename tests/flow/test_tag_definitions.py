@@ -1,22 +1,20 @@
 """What tags and terms mean to a tenant, and what becomes of those that nobody defined."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from httpx import Client
 
-from lily.api.app import create_app
 from lily.events.observations import AssetSeen
 from lily.store.bulk import Place
 from lily.store.jobs import errors
-from lily.wiring import Core, Services, services
+from lily.wiring import Core, Services
+from tests.flow import tagging
 from tests.flow.apply import apply, read, seen
 from tests.flow.corridor import Corridor, append
 from tests.flow.feeds import facts, kinds
 from tests.flow.tagging import NAME, People, place
 from tests.flow.test_bulk_store import Load
-from tests.serving import serving
 
 SECRET = {
     "name": "secret", "description": "For nobody.", "colour": "#b71c1c",
@@ -26,20 +24,7 @@ SECRET = {
 REFUSE = {"unknown_tags": "refuse", "unknown_terms": "refuse"}
 
 
-@pytest.fixture(scope="module")
-def wired(core: Core) -> Services:
-    return services(core)
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
-
-
-@pytest.fixture
-def people(wired: Services, client: Client, core: Core) -> People:
-    return People(wired, client, core)
+wired, client, people = tagging.wired, tagging.client, tagging.people
 
 
 def define(people: People, **said: Any) -> dict[str, Any]:
