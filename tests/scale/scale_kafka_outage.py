@@ -17,6 +17,7 @@ from tests.scale.writers import PATIENCE, Written, is_whole, writing
 from tests.waiting import until
 
 OUTAGE = 30.0
+HANGS = 12.0
 LATE = 10.0  # 4 s and what a busy machine adds
 
 
@@ -53,12 +54,12 @@ def test_a_broker_that_stops_for_half_a_minute(both: Pair, person: Person, node:
     is_whole(both.core, person, written)
 
 
-def test_a_broker_that_hangs_for_half_a_minute(both: Pair, person: Person, node: Broker) -> None:
+def test_a_broker_that_hangs(both: Pair, person: Person, node: Broker) -> None:
     """It takes connections and answers nothing."""
     assert node.pid is not None
     with writing(person, Prefer="respond-async") as written:
         os.kill(node.pid, signal.SIGSTOP)
-        time.sleep(OUTAGE)
+        time.sleep(HANGS)
         os.kill(node.pid, signal.SIGCONT)
         written.grows()
     _was_refused(written)
@@ -82,5 +83,5 @@ def test_a_leader_that_dies_while_the_broker_is_killed(
 
 def _was_refused(written: Written) -> None:
     """Soon, and with a time after which to try again."""
-    assert {(status, bool(after)) for status, after, _ in written.refused} <= {(503, True)}
-    assert max((seconds for *_, seconds in written.refused), default=0.0) < LATE
+    assert {(status, bool(after)) for status, after, _ in written.refused} == {(503, True)}
+    assert max(seconds for *_, seconds in written.refused) < LATE
