@@ -77,7 +77,7 @@ def test_a_leader_that_dies_while_the_broker_is_killed(
         node.start()
         written.grows()
         until(lambda: waiting.state == "active", PATIENCE)
-    _was_refused(written)
+    assert {status for status, *_ in written.refused} <= {503}  # none, if it is back soon
     is_whole(both.core, person, written)
 
 
