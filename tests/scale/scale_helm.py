@@ -112,6 +112,16 @@ def test_a_spark_cluster_has_no_secrets_and_its_drivers_their_settings(helm: str
     assert "dynamicAllocation" not in written["pipeline"]
 
 
+def test_behind_a_pooler_every_role_knows_the_way_past_it(helm: str) -> None:
+    found = rendered(helm, "pooled", "--set", "databaseDirect=true")
+    pods = [e["spec"]["template"]["spec"] for e in found if e["kind"] in ("Deployment", "Job")]
+    given = [{each["name"] for each in pod["containers"][0]["env"]} for pod in pods]
+    assert given and all("LILY_DATABASE_DIRECT" in names for names in given)
+    policies = [each["spec"] for each in found if each["kind"] == "NetworkPolicy"]
+    ports = {p["port"] for each in policies for out in each.get("egress", []) for p in out["ports"]}
+    assert {5432, 6432} <= ports
+
+
 def test_an_isolated_tenant_must_have_a_name(helm: str) -> None:
     with pytest.raises(subprocess.CalledProcessError):
         rendered(helm, "isolated", "--set", "tenancy.tenant=")
