@@ -11,7 +11,6 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from threading import Event, Thread
-from time import monotonic
 from uuid import UUID, uuid4
 
 import msgspec
@@ -24,6 +23,7 @@ from lily.telemetry import LEADS, logger
 TERM = 8.0  # seconds for which it is held without being renewed
 BEAT = 1.0
 PAUSE = 0.5
+AWAY = (psycopg.OperationalError, psycopg.InternalError)  # gone, or only to be read for now
 
 # The time is in the number, so that it grows even where an older copy of the table was restored.
 TAKE = """
@@ -79,20 +79,14 @@ class Lease:
         self._conn: psycopg.Connection | None = None
         self._done = Event()
         self._thread: Thread | None = None
-        self._renewed = float("-inf")
         self.epoch = 0
-
-    @property
-    def is_held(self) -> bool:
-        """Whether nobody else can have taken it, as far as this process knows without asking."""
-        return monotonic() - self._renewed < self._term
 
     def free(self) -> bool:
         """Take it if nobody has it; then it is kept."""
         try:
             if not self._take():
                 return False
-        except psycopg.OperationalError:
+        except AWAY:
             self._drop()
             return False
         LEADS.labels(_kind(self._duty)).inc()
@@ -125,12 +119,11 @@ class Lease:
         self._drop()
 
     def _take(self) -> bool:
-        sent = monotonic()
         row = self._execute(TAKE, gone=self._gone()).fetchone()
         if row is None:
             return False
         self._execute(FORGET)
-        self.epoch, self._renewed = row[0], sent
+        self.epoch = row[0]
         return True
 
     def _gone(self) -> list[UUID]:
@@ -139,31 +132,25 @@ class Lease:
 
     def _keep(self) -> None:
         while not self._done.wait(BEAT):
-            sent = monotonic()
-            row = self._ask(RENEW)
-            if row is None:  # the database is away, for others too: nobody can take it
-                continue
-            if not row:
+            if self._ask(RENEW) == []:
                 if self._end_of_duty():
                     logger(__name__).warning("another process has taken over", duty=self._duty)
                     self._lost()
                 return
-            self._renewed = sent
 
     def _end_of_duty(self) -> bool:
         """Whether it was ours until now."""
-        held, self._renewed = self.epoch > 0, float("-inf")
-        self.epoch = 0
+        held, self.epoch = self.epoch > 0, 0
         if held:
             LEADS.labels(_kind(self._duty)).dec()
         return held
 
     def _ask(self, statement: str) -> list[int] | None:
-        """What it answers; None while the database cannot be reached."""
+        """What it answers; None while the database does not: then nobody else can ask it either."""
         try:
             done = self._execute(statement)
             return [epoch for (epoch,) in done.fetchall()] if done.description else []
-        except psycopg.OperationalError:
+        except AWAY:
             self._drop()
             return None
 
