@@ -10,8 +10,9 @@ from confluent_kafka import KafkaError
 from pydantic import ValidationError
 
 from lily import plugins
+from lily.api.egress import reachable
 from lily.connectors.kafka import Kafka
-from lily.errors import Reject, Retry
+from lily.errors import Invalid, Reject, Retry
 from lily.notify import egress
 from lily.sdk import Answer, Cluster, Record, Target
 from lily.sdk.testing_targets import TargetContract, converse, notices
@@ -116,6 +117,12 @@ def test_what_an_error_means(code: int, kind: type[Exception]) -> None:
 def test_a_broker_that_is_not_public_is_never_connected_to(servers: str) -> None:
     with pytest.raises(Reject, match="not a public address"):
         asyncio.run(write(Cluster(servers=servers), []))
+
+
+def test_such_a_broker_is_refused_when_it_is_saved() -> None:
+    with pytest.raises(Invalid, match="LILY_EGRESS_ALLOW"):
+        reachable([], made(servers="127.0.0.1:9092"))
+    reachable(["127.0.0.0/8"], made(servers="127.0.0.1:9092"))
 
 
 def test_a_certificate_that_is_none_is_refused() -> None:
