@@ -61,7 +61,7 @@ def _pipeline(system: Core) -> Iterator[None]:
     thread = Thread(target=run, args=(system, stop), name="pipeline")
     thread.start()
     try:
-        end = time.monotonic() + 120
+        end = time.monotonic() + 4 * PATIENCE
         while not any(process.detail.get("warm") for process in alive(system.database, "pipeline")):
             if not thread.is_alive() or time.monotonic() > end:
                 raise RuntimeError("the pipeline did not become warm")
