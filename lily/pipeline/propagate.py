@@ -143,7 +143,7 @@ class PropagateStage:
                 raise Unavailable("the stage ends; these facts wait for the next one")
             began = monotonic()
             for row in frame.toArrow().to_pylist():
-                tenant = self._tenant(row["tenant"])
+                tenant = self._tenant(row["tenant"], row["cell"])
                 if tenant is not None:
                     facts = _decode(row["facts"])
                     self._propagator.handle(Stretch(tenant, row["start"], row["end"], facts))
@@ -165,13 +165,15 @@ class PropagateStage:
         assert self._spark is not None
         return recompute(self._spark, self._core, self._settings, tenant)
 
-    def _tenant(self, number: int) -> Tenant | None:
-        if number not in self._tenants:
+    def _tenant(self, number: int, cell: str) -> Tenant | None:
+        """None if there is no such tenant in that cell any more: then it is read elsewhere."""
+        known = self._tenants.get(number)
+        if known is None or known.cell != cell:
             try:
-                self._tenants[number] = self._core.database.tenant(number)
+                known = self._tenants[number] = self._core.database.tenant(number)
             except NotFound:
                 return None
-        return self._tenants[number]
+        return known if known.cell == cell else None
 
 
 class Attached:

@@ -140,7 +140,8 @@ class Propagator:
             self._stock[tenant.cell] = began
             conn.execute("SELECT take_stock()")
         with conn.transaction():
-            bind_many(conn, [tenant.number])
+            if not bind_many(conn, [tenant.number]):
+                return False  # it goes elsewhere, where its facts are read again
             if not _advance(conn, stretch):
                 return False
             computed = propagation_rules.computed(conn, tenant.number) if stretch.facts else ()

@@ -125,6 +125,8 @@ class FactTail:
         self._tenants: Mapping[str, list[int]] = {}
         self._looked = float("-inf")
         self._scanned: dict[int, int] = {}  # nothing between the start and here
+        self._left: set[tuple[str, int]] = set()  # cells that a tenant was in, and is not
+        self._begun: dict[tuple[str, int], int] = {}  # where the store says that one begins
         self._told_at = monotonic()
 
     def places(self) -> Places:
@@ -182,7 +184,7 @@ class FactTail:
         with conn.transaction():
             bind_many(conn, tenants)
             for tenant, head in conn.execute(HEADS, [tenants], prepare=True).fetchall():
-                begin = start.get(cell, {}).get(tenant, 0)
+                begin = self._begin(conn, cell, tenant, start)
                 after = max(begin, self._scanned.get(tenant, 0))
                 if head <= after:
                     continue
@@ -191,19 +193,36 @@ class FactTail:
                     facts, end = read(conn, tenant, end, head)
                 self._scanned[tenant] = end
                 if facts or end - begin > FAR:
-                    found.append(Read(cell, tenant, begin, end, facts))
+                    found.append(self._noted(Read(cell, tenant, begin, end, facts)))
         return found
+
+    def _begin(self, conn: psycopg.Connection, cell: str, tenant: int, start: Places) -> int:
+        """Who is new in a cell may have come from another: it begins where the store says."""
+        place, known = (cell, tenant), start.get(cell, {})
+        if tenant in known and place not in self._left:
+            return known[tenant]
+        if place not in self._begun:
+            row = conn.execute(PLACES, [CONSUMER, [tenant]]).fetchone()
+            self._begun[place] = row[1] if row else 0
+        return self._begun[place]
+
+    def _noted(self, read: Read) -> Read:
+        """From here on whoever asks knows how far it is."""
+        self._left.discard((read.cell, read.tenant))
+        self._begun.pop((read.cell, read.tenant), None)
+        return read
 
     def _skipped(self, start: Places, told: set[int]) -> list[Read]:
         """Where facts have gone by that stir nothing, the store hears of it sooner or later."""
-        return [
-            Read(cell, tenant, begin, scanned, [])
-            for cell, tenants in self._by_cell().items()
-            for tenant in tenants
-            if tenant not in told
-            and (scanned := self._scanned.get(tenant, 0))
-            > (begin := start.get(cell, {}).get(tenant, 0))
-        ]
+        found = []
+        for cell, tenants in self._by_cell().items():
+            for tenant in tenants:
+                known = None if (cell, tenant) in self._left else start.get(cell, {}).get(tenant)
+                begin = self._begun.get((cell, tenant)) if known is None else known
+                scanned = self._scanned.get(tenant, 0)
+                if tenant not in told and begin is not None and scanned > begin:
+                    found.append(self._noted(Read(cell, tenant, begin, scanned, [])))
+        return found
 
     def _places(self, cell: str, tenants: Sequence[int]) -> dict[int, int]:
         conn = self._open(cell)
@@ -217,9 +236,17 @@ class FactTail:
                 found: dict[str, list[int]] = {}
                 for tenant in self._database.tenants():
                     found.setdefault(tenant.cell, []).append(tenant.number)
+                self._leave(found)
                 self._tenants = found
                 self._looked = monotonic()
         return self._tenants
+
+    def _leave(self, now: Mapping[str, list[int]]) -> None:
+        """Remember who has gone elsewhere: what was read there before says nothing any more."""
+        for cell, tenants in self._tenants.items():
+            for tenant in set(tenants) - set(now.get(cell, ())):
+                self._left.add((cell, tenant))
+                self._scanned.pop(tenant, None)
 
     def _open(self, cell: str) -> psycopg.Connection:
         conn = self._connections.get(cell)

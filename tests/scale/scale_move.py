@@ -2,16 +2,21 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from lily.lake import read
 from lily.pipeline.archive import CellArchive
+from lily.store import feed
 from lily.store.embedded import Server
+from lily.store.propagation import Propagator, Stretch, standing
+from lily.store.propagation_feed import FactTail
 from lily.types import Tenant
 from lily.wiring import Core
 from tests.flow.moving import Place, goes_on_after, shared, two_tenants
+from tests.scale.kafka_lily import until
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +34,40 @@ def place(server: Server, cores: tuple[Core, Core]) -> Iterator[Place]:
 @pytest.mark.parametrize("moment", ["drain", "copy", "carry", "switch", "welcome", "clear", "end"])
 def test_killed_in_the_middle_it_goes_on(place: Place, tmp_path: Path, moment: str) -> None:
     goes_on_after(place, tmp_path, moment)
+
+
+def test_propagation_follows_a_tenant_there_and_back(place: Place) -> None:
+    tail = FactTail(place.system.database)
+    propagator = Propagator(place.system.database, place.system.clock, Event())
+    places = tail.places()
+
+    def head() -> int:
+        with place.core.database.unit(place.now) as unit:
+            return feed.head(unit)
+
+    def handled() -> int:
+        for each in tail.read(places, 0.2):
+            if each.tenant == place.tenant.number:
+                stretch = Stretch(place.now, each.start, each.end, each.facts)
+                propagator.handle(stretch)  # raises Fenced if it begins elsewhere
+            places.setdefault(each.cell, {})[each.tenant] = each.end
+        with place.core.database.unit(place.now) as unit:
+            return standing(unit.conn, place.tenant.number)
+
+    def follows(name: str) -> None:
+        place.say(place.now, name, tags=["PII"])
+        here = head()
+        until(lambda: handled() >= here)
+
+    try:
+        follows("db/before")
+        place.move("dedicated", place.away())
+        follows("db/there")
+        place.move("pooled")
+        follows("db/back")
+    finally:
+        tail.close()
+        propagator.close()
 
 
 def test_the_lake_goes_along(place: Place) -> None:
