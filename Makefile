@@ -26,7 +26,7 @@ test: $(VENV)/.dev ## Run the whole test suite
 
 test-scale: $(VENV)/.dev ## Tests on real servers that are fetched once (LILY_ALLOW_SKIP=1 skips what cannot be had)
 	$(BIN)/pytest -o python_files='scale_*.py' $(if $(LILY_ALLOW_SKIP),--allow-skip) tests/scale
-	LILY_TEST_LOG=kafka LILY_TEST_SPARK=cluster $(BIN)/pytest tests/flow
+	LILY_TEST_LOG=kafka LILY_TEST_SPARK=cluster $(BIN)/pytest --timeout 900 tests/flow
 
 check: $(VENV)/.dev lint ## Style, types, layers and the quick tests
 	$(BIN)/pytest -q tests/shape tests/unit

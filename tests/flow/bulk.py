@@ -26,7 +26,7 @@ from tests.flow.people import Person, admin
 from tests.serving import serving
 
 PATH = "/api/v1/metadata/bulk"
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 
 class Bulk(msgspec.Struct):

@@ -25,6 +25,7 @@ from lily.store.embedded import Server
 from lily.wiring import core as build_core
 from tests.flow.bulk import (
     PATH,
+    PATIENCE,
     Bulk,
     bulk_lily,
     facts_of,
@@ -325,7 +326,7 @@ def test_a_table_of_100000_columns_loads_is_found_and_pages_to_its_end(lily: Bul
 
 
 def _until(holds: Any) -> None:
-    end = time.monotonic() + 90
+    end = time.monotonic() + PATIENCE
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.02)

@@ -30,6 +30,7 @@ from tests.scale.kafka_lily import KafkaLily, fetch_jars, kafka_lily, until
 from tests.scale.kafka_secured import certificate, client_settings, secured_broker
 
 OUTAGE = 30.0
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,8 @@ def lily(
     node: Broker, ca: Path, server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[KafkaLily]:
     home, log = tmp_path_factory.mktemp("kafka"), f"kafka://{node.address}"
-    with kafka_lily(server, home, log, "kafka", **client_settings(ca)) as made:
+    patient = {"wait_limit": 60.0}  # a slow machine is no reason to answer 202
+    with kafka_lily(server, home, log, "kafka", **patient, **client_settings(ca)) as made:
         yield made
 
 
@@ -248,7 +250,7 @@ def test_a_broker_killed_under_load_loses_nothing_that_was_acknowledged(
 
 def _post(person: Person, body: Any, **headers: str) -> Response:
     sent = {**person.headers, **headers}
-    return person.client.post("/api/v1/metadata", json=body, headers=sent, timeout=30)
+    return person.client.post("/api/v1/metadata", json=body, headers=sent, timeout=90)
 
 
 def _read(person: Person, name: str) -> Response:
