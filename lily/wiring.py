@@ -1,6 +1,7 @@
 """Settings to objects. The only place that knows which implementation stands behind what."""
 
 import asyncio
+import logging
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -131,6 +132,8 @@ def packed(path: str) -> str:
 
 def unpacked(text: str, role: Role) -> Core:
     """The same wiring again where there is neither our folder nor our environment."""
+    # Spark ends its helpers when it likes: one may find the database gone, and nobody to tell.
+    logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     document, keys = msgspec.json.decode(text, type=tuple[str, str])
     settings, ring = Settings.model_validate_json(document), seal.parse(keys)
     return Core(settings, SystemClock(), ring, Database(home_url(settings), role, ring.open, 2))

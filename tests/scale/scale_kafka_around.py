@@ -1,13 +1,9 @@
-"""What stands around the pipeline while Kafka is the log: lag, the lake, and moves of tenants."""
+"""What stands around the pipeline while Kafka is the log: lag, and the lake."""
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from threading import Event
 from typing import Any, NoReturn
 
-import msgspec
 import pytest
 from confluent_kafka import Producer
 from httpx import Response
@@ -16,17 +12,14 @@ from typer.testing import CliRunner
 from lily.cli.app import build
 from lily.cli.broker import CannotFetch, broker
 from lily.events.signed import HEADER, sign
-from lily.identity.actor import Actor
 from lily.lake import read
 from lily.log.kafka import Kafka
 from lily.pipeline.archive import CellArchive
-from lily.store import feed, moves, moving, positions, producer_keys
+from lily.store import positions, producer_keys
 from lily.store.embedded import Server
 from lily.telemetry import exposition
-from lily.types import Isolation
 from lily.wiring import kafka, kafka_lag
-from lily.workers import lag, move
-from lily.workers.move import Pace
+from lily.workers import lag
 from tests.flow.people import Person, admin
 from tests.scale.kafka_lily import KafkaLily, fetch_jars, kafka_lily, until
 
@@ -133,96 +126,6 @@ def test_the_lake_holds_what_came_through_kafka_once(lily: KafkaLily, person: Pe
     assert shown["observations"]["rows"] == len(rows)
 
 
-def test_a_tenant_moves_there_and_back_while_others_write(
-    lily: KafkaLily, person: Person, server: Server
-) -> None:
-    other = admin(lily.core, lily.one)
-    for number in range(20):
-        assert _post(person, f"old/{number}").status_code == 201
-    with _writing(person, other) as (mine, others):
-        until(lambda: mine.acknowledged and others.acknowledged)
-        _move(lily, person, "dedicated", server.create_database("around_own"))
-        there = len(mine.acknowledged)
-        until(lambda: len(mine.acknowledged) > there + 20)
-    assert others.refused == []
-    assert set(mine.refused) == {(503, "5")}
-    _has_all(lily, person, mine.acknowledged, more=20)
-    _has_all(lily, other, others.acknowledged)
-    assert _left(lily, "home", person) == 0
-
-    cell = lily.core.database.tenant(person.tenant.number).cell
-    _write(lily, person, "moved/by-hand")  # to the shared topic, from which it is passed on
-    until(lambda: _read(person, "moved/by-hand").status_code == 200)
-    _move(lily, person, "pooled", None)
-    assert _post(person, "back/again").status_code == 201
-    _has_all(lily, person, mine.acknowledged, more=22)
-    assert lily.core.database.tenant(person.tenant.number).cell == "home" != cell
-
-
-class _Told(msgspec.Struct):
-    """What somebody was told of what they sent."""
-
-    acknowledged: list[str] = []
-    refused: list[tuple[int, str | None]] = []
-
-
-@contextmanager
-def _writing(*people: Person) -> Iterator[list[_Told]]:
-    """Each writes all the time."""
-    stop = Event()
-    told = [_Told() for _ in people]
-
-    def write(person: Person, told: _Told) -> None:
-        number = 0
-        while not stop.is_set():
-            name = f"while/{number}"
-            answer = _post(person, name, Prefer="respond-async")
-            if answer.status_code < 300:
-                told.acknowledged.append(name)
-            else:
-                told.refused.append((answer.status_code, answer.headers.get("retry-after")))
-            number += 1
-            stop.wait(0.02)
-
-    with ThreadPoolExecutor(len(people)) as pool:
-        writers = [pool.submit(write, *each) for each in zip(people, told, strict=True)]
-        try:
-            yield told
-        finally:
-            stop.set()
-    for each in writers:
-        each.result()
-
-
-def _move(lily: KafkaLily, person: Person, to: Isolation, url: str | None) -> None:
-    core = lily.core
-    tenant = core.database.tenant(person.tenant.number)
-    moves.begin(core.database, core.seal, tenant, to, url, Actor("boss", "move"))
-    move.work(lily.system, Event(), Pace(drain=90, ends=60))
-    now = core.database.tenant(person.tenant.number)
-    assert (now.isolation, now.state) == (to, "active")
-
-
-def _has_all(lily: KafkaLily, person: Person, names: list[str], more: int = 0) -> None:
-    """Every asset once, each told of once, in a chain without a break."""
-    until(lambda: all(_read(person, name).status_code == 200 for name in names[-3:]), 90)
-    tenant = lily.core.database.tenant(person.tenant.number)
-    until(lambda: _left(lily, tenant.cell, person) >= len(names) + more, 90)
-    assert _left(lily, tenant.cell, person) == len(names) + more
-    with lily.core.database.unit(tenant) as unit:
-        made = [link.guid for link in feed.after(unit, 0, 100_000, kinds=["AssetCreated"])]
-        assert feed.check(unit) is None
-    assert len(made) == len(set(made)) == len(names) + more
-
-
-def _left(lily: KafkaLily, cell: str, person: Person) -> int:
-    """How many assets of somebody a place has."""
-    number = person.tenant.number
-    with moving.owner(lily.core.database.url_of(cell)) as conn:
-        [[count]] = conn.execute("SELECT count(*) FROM asset WHERE tenant = %s", [number])
-    return int(count)
-
-
 def _observations(archive: CellArchive, person: Person) -> list[tuple[Any, ...]]:
     ask = 'SELECT lane, part, "offset", key, value FROM observations'
     return read.query(archive.lake, ask, person.tenant.number).rows
@@ -258,13 +161,12 @@ def _doctor(lily: KafkaLily) -> str:
 
 
 def _write(lily: KafkaLily, person: Person, name: str) -> None:
-    """As a program of the tenant's does, past the API."""
-    core = lily.core
+    """As a program of the tenant's does: past the API."""
+    core, cluster = lily.core, _cluster(lily)
     key, secret = producer_keys.create(core.database, core.seal, core.clock, person.tenant, "etl")
     observation = {"type": "AssetSeen", "qualified_name": name, "description": "by hand"}
     value = json.dumps({"source": "etl", "observation": observation}).encode()
     place = name.encode()
-    cluster = _cluster(lily)
     producer = Producer(cluster.client())
     topic = cluster.topic("fields" if "#" in name else "core")
     producer.produce(topic, value, place, headers={HEADER: sign(key.id, secret, place, value)})
