@@ -82,6 +82,8 @@ def owner(url: str) -> Iterator[psycopg.Connection]:
         with psycopg.connect(url, autocommit=True, connect_timeout=5) as conn:
             conn.execute("SET ROLE lily_owner")
             conn.execute("SET search_path = lily, pg_temp")
+            # One end waits while the other counts.
+            conn.execute("SET idle_in_transaction_session_timeout = 0")
             for setting in TEXTS:
                 conn.execute(setting)
             yield conn
