@@ -5,6 +5,7 @@ rows together with their position, or neither; so whoever goes on from there nei
 doubles anything.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -81,6 +82,8 @@ class CellLake:
 
     def catalog(self) -> Catalog:
         if self._catalog is None:
+            # Its threads share what a manifest is judged by, and overlook files that have to go.
+            os.environ["PYICEBERG_MAX_WORKERS"] = "1"  # noqa: TID251
             self._catalog = load_catalog(CATALOG, **self._options)
         return self._catalog
 
