@@ -51,7 +51,7 @@ def session(
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": "2",
-        # A frontier of a million rows looks small to Spark, and does not fit into a driver's memory.
+        # A million rows look small to Spark, and do not fit into a driver's memory.
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
