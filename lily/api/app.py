@@ -68,6 +68,7 @@ from lily.errors import Forbidden, LilyError
 from lily.wiring import Services
 
 ROUTERS: tuple[APIRouter, ...] = (
+    lineage.router,  # the most asked of all; each router before it costs it time
     health.router,
     auth.router,
     oauth.router,
@@ -115,7 +116,6 @@ ROUTERS: tuple[APIRouter, ...] = (
     bulk.router,
     openlineage.router,
     sql_lineage.router,
-    lineage.router,
     assets.router,
     documents.router,
     schemas.router,

@@ -35,6 +35,11 @@ def services_of(request: Request) -> Services:
     return cast(Services, request.app.state.services)
 
 
+async def _services(request: Request) -> Services:
+    """The same for FastAPI, which would ask a thread for what is not asynchronous."""
+    return services_of(request)
+
+
 def header_of(request: Request) -> str | None:
     """All Authorization headers: two of them are not one good one."""
     return ", ".join(request.headers.getlist("authorization")) or None
@@ -189,7 +194,7 @@ AssetKey = Annotated[
     Path(description="The guid, an alias, or the percent-encoded qualified name."),
     AfterValidator(decoded),
 ]
-ServicesDep = Annotated[Services, Depends(services_of)]
+ServicesDep = Annotated[Services, Depends(_services)]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 After = Annotated[
     str, Query(max_length=1000, description="`next` of the page before.", pattern="^[^\\x00]*$")

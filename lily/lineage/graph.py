@@ -13,7 +13,7 @@ from lily.lineage.labels import turned
 Direction = Literal["upstream", "downstream", "both"]
 DEEPEST = 20
 MOST = 200_000  # nodes of one walk; behind it the answer says that it is cut
-Columns = Mapping[tuple[UUID, UUID, str], list[Edge]]  # by upstream, downstream and type
+Columns = Mapping[tuple[str, str, str], list[Edge]]  # by upstream, downstream and type
 _WAYS = {1: "downstream", 2: "upstream", 3: "both"}
 
 
@@ -32,8 +32,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Node(msgspec.Struct, array_like=True):
+    """An asset of the graph. Ids stay the text that the store gives and a reader gets."""
+
     caller_id: str | None
-    guid: UUID
+    guid: str
     qualified_name: str
     asset_name: str
     asset_type: str
@@ -45,15 +47,15 @@ class Node(msgspec.Struct, array_like=True):
 
     @property
     def asset_id(self) -> str:
-        return self.caller_id or str(self.guid)
+        return self.caller_id or self.guid
 
 
 class Line(msgspec.Struct, array_like=True):
     """An edge between two nodes; of an implied one no more than that is known."""
 
-    id: UUID
-    upstream: UUID
-    downstream: UUID
+    id: str
+    upstream: str
+    downstream: str
     implied: bool
     type: str
     level: str | None
@@ -74,13 +76,11 @@ class Page(msgspec.Struct):
     cut: bool
 
     @property
-    def end(self) -> tuple[int, UUID]:
+    def end(self) -> tuple[int, str]:
         return self.nodes[-1].depth, self.nodes[-1].guid
 
 
-def shown(
-    page: Page, columns: Mapping[tuple[UUID, UUID, str], list[Edge]] | None
-) -> dict[str, Any]:
+def shown(page: Page, columns: Columns | None) -> dict[str, Any]:
     """Nodes and edges, as everybody reads them; `columns` are those of each table edge."""
     ids = {node.guid: node.asset_id for node in page.nodes}
     return {
@@ -100,15 +100,11 @@ def _node(node: Node) -> dict[str, Any]:
     return {**made, "is_deleted": True} if node.is_deleted else made
 
 
-def _line(
-    line: Line,
-    ids: Mapping[UUID, str],
-    columns: Columns | None,
-) -> dict[str, Any]:
+def _line(line: Line, ids: Mapping[str, str], columns: Columns | None) -> dict[str, Any]:
     start, end = turned(line.type, line.upstream, line.downstream)
     made: dict[str, Any] = {
-        "edge_id": line.id, "from_asset_id": ids.get(start, str(start)),
-        "to_asset_id": ids.get(end, str(end)), "from": start, "to": end,
+        "edge_id": line.id, "from_asset_id": ids.get(start, start),
+        "to_asset_id": ids.get(end, end), "from": start, "to": end,
         "upstream": line.upstream, "downstream": line.downstream, "relationship_type": line.type,
         "level": line.level or "table", "implied": line.implied, "process": line.process,
         "transformation": line.transformation, "masking": bool(line.masking),

@@ -15,6 +15,7 @@ KINDS = (
     "BlockCreated", "BlockDeleted", "PropagationRuleCreated", "PropagationRuleChanged",
     "PropagationRuleDeleted", "TagDefined", "TagDefinitionChanged", "TagDefinitionDeleted",
 )  # fmt: skip
+MANY_EDGES = "EdgesCreated"  # no fact of the feed: it stands for many that the reader has seen
 # Of new fields their parent is told: edges may have outlived fields that were purged.
 _LIFE = (
     "AssetCreated",
@@ -96,6 +97,9 @@ def _take(found: Stirred, fact: Told, computed: Collection[str]) -> set[str] | N
         return fields
     if fact.kind in _LIFE and fact.guid:
         found.lives[fact.guid] = fact
+        return None
+    if fact.kind == MANY_EDGES:
+        found.whole = fact
         return None
     if fact.kind.startswith("Edge") and (edge := _uuid(after, before, "edge_id")):
         found.edges[edge] = fact

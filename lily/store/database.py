@@ -302,6 +302,12 @@ BIND = (
     "SELECT set_config('lily.tenant', %s, true), set_config('lily.sight', %s, true),"
     " (SELECT halt(phase) FROM departure WHERE number = %s)"
 )
+# The same within the one statement that it is for. The rest of the statement takes the tenant from
+# here, and so comes after it.
+BOUND = """
+(SELECT set_config('lily.tenant', %(me)s::int::text, true)::int AS tenant,
+        set_config('lily.sight', %(sight)s, true),
+        (SELECT halt(phase) FROM departure WHERE number = %(me)s) OFFSET 0)"""
 PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '30min'"
 HEAD = "SELECT position FROM feed_head WHERE tenant = %s"
 # Logins stay at home, wherever else the tenant has gone.

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -13,7 +14,6 @@ from lily.events.lineage import Edge, EdgeGone, LineageStated
 from lily.lineage.edges import JOB, EdgeMessage, Ends, Known, When, Word, stated, take
 from lily.lineage.labels import CONTAINS
 from lily.store import assets, edges
-from lily.store.copying import Pour
 from lily.store.edge_ends import End, EndBook
 from lily.store.edges import Key
 
@@ -29,8 +29,15 @@ class Place(msgspec.Struct, frozen=True):
     message: EdgeMessage
 
 
+class Decided(NamedTuple):
+    """Some edges as they are now, and what is told of them, by tenant, in the order of the log."""
+
+    edges: list[Known]
+    facts: dict[int, list[Fact]]
+
+
 class EdgeMerge:
-    """Look up, make room for unknown ends, decide, save: in this order."""
+    """Look up, make room for unknown ends, load, decide, save: in this order."""
 
     def __init__(
         self,
@@ -46,6 +53,7 @@ class EdgeMerge:
         self._restated: dict[Job, When] = {}
         self._words: list[tuple[int, list[tuple[Ends, bool, Edge | None]]]] = []
         self._known: dict[Key, Known] = {}
+        self._claimed: dict[Job, set[UUID]] = {}
         self.refused: list[tuple[int, str]] = []  # index of the arrival, and why
 
     def places(self) -> list[Place]:
@@ -69,29 +77,27 @@ class EdgeMerge:
             wanted += self._read(index, tenant, message)
         return wanted
 
-    def decide(self, now: datetime) -> dict[int, list[Fact]]:
-        """The facts by tenant, in the order of the log."""
+    def load(self) -> None:
+        """Read all that is known of the edges: from here on the connection is not needed."""
         wanted: dict[Key, Ends | None] = {}
         for index, words in self._words:
             tenant = self._arrivals[index][0]
             wanted.update({(tenant, ends.id): ends for ends, _, _ in words})
-        claimed = self._claimed()
-        for (tenant, _), ids in claimed.items():
+        self._claimed = self._of_jobs()
+        for (tenant, _), ids in self._claimed.items():
             for id in ids:
                 wanted.setdefault((tenant, id), None)
         self._known = edges.load(self._conn, wanted) if wanted else {}
-        facts: dict[int, list[Fact]] = defaultdict(list)
-        for index, words in self._words:
-            tenant, message = self._arrivals[index]
-            facts[tenant] += self._take(tenant, message, words, claimed, now)
-        return facts
 
-    def put(self, pour: Pour, positions: Mapping[UUID, int]) -> None:
-        """Bring the rows in; `positions` are those of their facts in the feed."""
-        for known in self._known.values():
-            if known.edge is not None and (at := positions.get(known.ends.id)) is not None:
-                known.edge.feed_position = at
-        edges.put(pour, self._known.values())
+    def decide(self, now: datetime, size: int) -> Iterator[Decided]:
+        """So many words at a time; an edge may be in several parts."""
+        for start in range(0, len(self._words), size):
+            moved: dict[Key, Known] = {}
+            facts: dict[int, list[Fact]] = defaultdict(list)
+            for index, words in self._words[start : start + size]:
+                tenant, message = self._arrivals[index]
+                facts[tenant] += self._take(tenant, message, words, moved, now)
+            yield Decided(list(moved.values()), facts)
 
     def save(self) -> None:
         """Write what does not live in the rows: claims, and when jobs last spoke."""
@@ -147,7 +153,7 @@ class EdgeMerge:
             self._book.note(tenant, end.guid)
             found.append(Place(tenant, end, message))
 
-    def _claimed(self) -> dict[Job, set[UUID]]:
+    def _of_jobs(self) -> dict[Job, set[UUID]]:
         """The edges of the jobs that state everything anew."""
         claimed: dict[Job, set[UUID]] = defaultdict(set)
         if self._restated:
@@ -162,21 +168,23 @@ class EdgeMerge:
         tenant: int,
         message: EdgeMessage,
         words: Sequence[tuple[Ends, bool, Edge | None]],
-        claimed: dict[Job, set[UUID]],
+        moved: dict[Key, Known],
         now: datetime,
     ) -> list[Fact]:
         facts: list[Fact] = []
-        own = claimed[tenant, message.source] if message.source.startswith(JOB) else set()
+        job = (tenant, message.source)
+        own = self._claimed[job] if message.source.startswith(JOB) else set()
         for ends, gone, edge in words:
             said = None
             if not gone and edge is not None:
                 said = stated(edge.process, edge.transformation, edge.masking, edge.properties)
                 own.add(ends.id)
-            facts += take(self._known[tenant, ends.id], _word(message, said), now)
+            known = moved[tenant, ends.id] = self._known[tenant, ends.id]
+            facts += take(known, _word(message, said), now)
         if isinstance(message.seen, LineageStated):
             kept = {ends.id for ends, _, _ in words}
             for id in sorted(own - kept):
-                known = self._known[tenant, id]
+                known = moved[tenant, id] = self._known[tenant, id]
                 facts += take(known, _word(message, None), now)
                 if known.claims[message.source].gone:  # or else it said so later than this
                     own.discard(id)

@@ -108,6 +108,8 @@ def put(pour: Pour, known: Iterable[Known]) -> None:
         pour.put(NEW, created, astuple)
     if changed:
         pour.put(CHANGED, changed, astuple)
+    for each in touched:
+        each.touched = each.fresh = False
 
 
 def save_claims(conn: psycopg.Connection, known: Iterable[Known]) -> None:

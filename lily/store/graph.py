@@ -10,12 +10,16 @@ import psycopg
 
 from lily.lineage.edges import COLUMNS, Edge
 from lily.lineage.graph import Asked, Line, Node, Page, counted
+from lily.store.database import BOUND
 from lily.store.edges import SELECT
+from lily.store.reads import Reads
 
-PAGE = """
-SELECT nodes::text, edges::text, implied::text, more, cut
-  FROM lineage_page(%(me)s, %(root)s, %(up)s, %(down)s, %(depth)s, %(fields)s, %(labels)s,
-                    %(kinds)s, %(deleted)s, %(most)s, %(limit)s, %(after_depth)s, %(after_guid)s)
+PAGE = f"""
+SELECT p.nodes::text, p.edges::text, p.implied::text, p.more, p.cut
+  FROM {BOUND} b
+ CROSS JOIN LATERAL
+       lineage_page(b.tenant, %(root)s, %(up)s, %(down)s, %(depth)s, %(fields)s, %(labels)s,
+                    %(kinds)s, %(deleted)s, %(most)s, %(limit)s, %(after_depth)s, %(after_guid)s) p
 """
 IMPACT = """
 WITH w AS MATERIALIZED (
@@ -50,7 +54,7 @@ BY_IDS = f"{SELECT} WHERE tenant = %s AND id = ANY(%s)"
 _nodes = msgspec.json.Decoder(list[Node]).decode
 _lines = msgspec.json.Decoder(list[Line]).decode
 
-Pair = tuple[UUID, UUID, str]  # upstream table, downstream table, type
+Pair = tuple[str, str, str]  # upstream table, downstream table, type
 
 
 def values(tenant: int, root: UUID, asked: Asked) -> dict[str, Any]:
@@ -72,12 +76,9 @@ def page_of(row: Sequence[Any]) -> Page:
     return Page(_nodes(row[0]), lines, row[3], row[4])
 
 
-async def page(conn: psycopg.AsyncConnection, tenant: int, root: UUID, asked: Asked) -> Page:
+async def page(reads: Reads, tenant: int, root: UUID, asked: Asked) -> Page:
     """Nodes by depth, then guid, and the edges that end among them."""
-    done = await conn.execute(PAGE, values(tenant, root, asked), prepare=True)
-    row = await done.fetchone()
-    assert row is not None
-    return page_of(row)
+    return page_of(await reads.row(PAGE, values(tenant, root, asked)))
 
 
 async def within(
@@ -92,7 +93,7 @@ async def within(
     found: dict[Pair, list[Edge]] = defaultdict(list)
     for row in await done.fetchall():
         edge = Edge(*row)
-        found[edge.up_top, edge.down_top, edge.type].append(edge)
+        found[str(edge.up_top), str(edge.down_top), edge.type].append(edge)
     for edges in found.values():
         edges.sort(key=lambda edge: edge.id)
     return found

@@ -173,7 +173,9 @@ class Guard:
     def confirmed(self, tenant: Tenant) -> Snapshot:
         """The tenant's state, looked at lately. Raises Unavailable when that cannot be."""
         with self._lock:
-            snapshot = self._tenants.setdefault(tenant.number, Snapshot())
+            snapshot = self._tenants.get(tenant.number)
+            if snapshot is None:
+                snapshot = self._tenants[tenant.number] = Snapshot()
         if monotonic() - snapshot.seen_at < FRESH:
             return snapshot
         with snapshot.lock:

@@ -158,7 +158,9 @@ class Ingest:
             else:
                 facts = self._decide(known, targets, said, now, tally)
                 edges = self._edges(conn, incoming, known, facts, now, tally)
-                outcome.put(known.values(), facts, edges)
+                outcome.put(known.values(), facts)
+                for decided in edges.decide(now, self._part):
+                    outcome.put_edges(decided)
         self.definitions.define_used(conn, outcome.shown, FIRST_USE, now)
         assets.save_layers(conn, known.values())
         assets.save_aliases(conn, _new_aliases(known.values()))
@@ -177,7 +179,7 @@ class Ingest:
             some = slice(start, start + self._part)
             facts = self._decide(known, targets[some], said[some], now, tally)
             keys = dict.fromkeys(key for key, _ in targets[some])
-            outcome.put([known[key] for key in keys], facts, None)
+            outcome.put([known[key] for key in keys], facts)
 
     def _meant(self, conn: psycopg.Connection, incoming: Sequence[Incoming]) -> list[Incoming]:
         """Instead of events of runs what they make count; and names that are others' as theirs."""
@@ -213,8 +215,7 @@ class Ingest:
             for tenant, told in self._decide(found, targets, said, now, Tally()).items():
                 facts[tenant] += told
             known.update(found)
-        for tenant, told in merge.decide(now).items():
-            facts[tenant] += told
+        merge.load()
         tally.refused += [(about[index], reason) for index, reason in merge.refused]
         return merge
 

@@ -10,9 +10,9 @@ from lily.assets.change import Known
 from lily.assets.model import Asset
 from lily.events.chain import Link, forge
 from lily.events.facts import Fact
-from lily.store import assets, feed
+from lily.store import assets, edges, feed
 from lily.store.copying import Pour, Stage
-from lily.store.edge_merge import EdgeMerge
+from lily.store.edge_merge import Decided
 
 LINKS = Stage(
     "CREATE TEMP TABLE IF NOT EXISTS batch_fact (LIKE lily.fact)"
@@ -21,7 +21,6 @@ LINKS = Stage(
     f"INSERT INTO fact ({feed.COLUMNS}) SELECT {feed.COLUMNS} FROM batch_fact",
     "TRUNCATE batch_fact",
 )
-EDGE_KINDS = frozenset({"EdgeCreated", "EdgeChanged", "EdgeDeleted", "EdgeRestored"})
 
 
 class Outcome:
@@ -41,20 +40,24 @@ class Outcome:
     def __exit__(self, *failure: object) -> None:
         self._pour.__exit__(*failure)
 
-    def put(
-        self, known: Iterable[Known], facts: Mapping[int, list[Fact]], edges: EdgeMerge | None
-    ) -> None:
+    def put(self, known: Iterable[Known], facts: Mapping[int, list[Fact]]) -> None:
         """These assets as they were decided, and what is told of them."""
+        links = [link for tenant in sorted(facts) for link in self._forge(tenant, facts[tenant])]
+        self._put_assets(known, links)
+        put_links(self._pour, links)
+
+    def put_edges(self, decided: Decided) -> None:
+        """The same of edges."""
         links: list[Link] = []
         told: dict[UUID, int] = {}
-        for tenant in sorted(facts):
-            made = self._forge(tenant, facts[tenant])
+        for tenant in sorted(decided.facts):
+            made = self._forge(tenant, decided.facts[tenant])
             links += made
-            if edges is not None:
-                told |= _edges_told(facts[tenant], made)
-        self._put_assets(known, links)
-        if edges is not None:
-            edges.put(self._pour, told)
+            told |= _edges_told(decided.facts[tenant], made)
+        for known in decided.edges:
+            if known.edge is not None and (at := told.get(known.ends.id)) is not None:
+                known.edge.feed_position = at
+        edges.put(self._pour, decided.edges)
         put_links(self._pour, links)
 
     def move_heads(self) -> None:
@@ -76,7 +79,7 @@ class Outcome:
         places: dict[UUID, int] = {}
         quiet: dict[UUID, int] = {}
         for link in links:
-            if link.guid is not None and link.kind not in EDGE_KINDS:
+            if link.guid is not None:
                 (quiet if link.kind == "FieldsCreated" else places)[link.guid] = link.position
         created: list[Asset] = []
         changed: list[Asset] = []
@@ -119,5 +122,5 @@ def _edges_told(facts: Sequence[Fact], made: Sequence[Link]) -> dict[UUID, int]:
     return {
         fact.after["edge_id"]: link.position
         for fact, link in zip(facts, made, strict=True)
-        if fact.kind in EDGE_KINDS and fact.after is not None
+        if fact.after is not None
     }

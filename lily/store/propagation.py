@@ -79,7 +79,7 @@ UPDATE propagation_task t
 """
 ALL_WAITS = """
 SELECT 1 FROM propagation_task
- WHERE tenant = %s AND state = 'waiting' AND whole AND names IS NULL LIMIT 1
+ WHERE tenant = %s AND state = 'waiting' AND whole AND names IS NULL
 """
 MANY_STARTS = 20_000
 FLOOD = 500  # facts at once: an estate is being loaded
@@ -190,7 +190,8 @@ class Propagator:
     ) -> Plan | None:
         """None if it is too much for this transaction, or part of a flood that a task awaits."""
         number = stretch.tenant.number
-        if len(stretch.facts) >= FLOOD and conn.execute(ALL_WAITS, [number]).fetchone():
+        flood = scope.whole or len(stretch.facts) >= FLOOD
+        if flood and conn.execute(ALL_WAITS, [number]).fetchone():
             return None
         try:
             return self.plan(conn, stretch.tenant, scope, context, self.small)
@@ -202,7 +203,8 @@ class Propagator:
     ) -> Plan:
         """A few tags that changed while an estate is loaded do not wait until it is."""
         nodes = tuple(found.nodes)
-        if not 0 < len(nodes) <= URGENT or not (found.edges or found.lives):
+        among = found.edges or found.lives or found.whole
+        if not 0 < len(nodes) <= URGENT or not among:
             return Plan([])
         try:
             return self.plan(conn, tenant, Scope(nodes, nodes), context, self.small)

@@ -10,14 +10,17 @@ from uuid import UUID
 import msgspec
 import psycopg
 
-from lily.lineage.stirred import KINDS, Told
+from lily.lineage.stirred import KINDS, MANY_EDGES, Told
 from lily.store.database import Database, bind_many
-from lily.store.propagation import CONSUMER, connect, standing
+from lily.store.propagation import ALL_WAITS, CONSUMER, connect, standing
 
 POLL = 0.25  # a notification is a hint; this is the promise
 AWAY = 1.0
 NEW_TENANTS = 5.0
 PAGE = 2_000  # facts a batch and tenant
+FLOOD = 500  # positions at once: an estate is being loaded
+WINDOW = 50_000  # positions that are looked through at once
+HELD = 0.5  # seconds that new edges of a flood wait for more of them
 FAR = 200_000  # positions that are skipped before the store is told
 LATE = 30.0  # seconds after which it is told anyway
 
@@ -40,7 +43,18 @@ SELECT f.position, f.kind, f.guid, f.cause,
   FROM fact f, rule
  WHERE f.tenant = %(tenant)s AND f.position > %(after)s AND f.position <= %(upto)s
    AND f.kind = ANY(%(kinds)s)
+   AND NOT (%(flood)s AND f.kind = 'EdgeCreated' AND f.payload NOT LIKE '%%"level":"column"%%'
+     AND f.payload NOT LIKE '%%"transformation":%%' AND f.payload NOT LIKE '%%"masking":%%')
  ORDER BY f.position LIMIT %(limit)s
+"""
+# A task that looks at everything waits, and sees plain edges without being told of each.
+FLOODED = f"""
+{ALL_WAITS} AND NOT EXISTS (SELECT FROM block b WHERE b.tenant = %s AND b.origin = 'rule')
+"""
+LAST_EDGE = """
+SELECT f.position, f.guid, f.cause FROM fact f
+ WHERE f.tenant = %s AND f.position > %s AND f.position <= %s AND f.kind = 'EdgeCreated'
+ ORDER BY f.position DESC LIMIT 1
 """
 # What no edge touches can neither give nor get anything, whatever is said of it.
 TOUCHED = """
@@ -82,8 +96,15 @@ _decode = msgspec.json.Decoder(_Payload).decode
 def read(
     conn: psycopg.Connection, tenant: int, after: int, upto: int, limit: int = PAGE
 ) -> tuple[list[Told], int]:
-    """The next facts that may stir something, and how far that goes."""
-    values = {"tenant": tenant, "after": after, "upto": upto, "kinds": list(KINDS), "limit": limit}
+    """The next facts that may stir something, and how far that goes.
+
+    Of a flood of plain edges one word remains, while a task for everything waits.
+    """
+    flood = upto - after >= FLOOD and bool(conn.execute(FLOODED, [tenant, tenant]).fetchone())
+    values = {
+        "tenant": tenant, "after": after, "upto": upto, "kinds": list(KINDS), "limit": limit,
+        "flood": flood,
+    }  # fmt: skip
     rows = conn.execute(FACTS, values).fetchall()
     waited = any(row[1] in BORN and row[4] is None for row in rows) and bool(
         conn.execute(PURGED, [tenant], prepare=True).fetchone()
@@ -96,7 +117,11 @@ def read(
         else set()
     )
     facts = [_told(*row) for row in left if row[1] not in OF_NODES or row[2] in touched]
-    return facts, rows[-1][0] if len(rows) == limit else upto
+    end = rows[-1][0] if len(rows) == limit else upto
+    if flood and (last := conn.execute(LAST_EDGE, [tenant, after, end]).fetchone()):
+        at, guid, cause = last
+        facts.append(Told(at, MANY_EDGES, guid, cause))
+    return facts, end
 
 
 def rests_at(conn: psycopg.Connection, tenant: int) -> int | None:
@@ -125,6 +150,7 @@ class FactTail:
         self._tenants: Mapping[str, list[int]] = {}
         self._looked = float("-inf")
         self._scanned: dict[int, int] = {}  # nothing between the start and here
+        self._held: dict[int, tuple[float, Told]] = {}  # since when, and of what, none was told
         self._left: set[tuple[str, int]] = set()  # cells that a tenant was in, and is not
         self._begun: dict[tuple[str, int], int] = {}  # where the store says that one begins
         self._told_at = monotonic()
@@ -185,16 +211,32 @@ class FactTail:
             bind_many(conn, tenants)
             for tenant, head in conn.execute(HEADS, [tenants], prepare=True).fetchall():
                 begin = self._begin(conn, cell, tenant, start)
-                after = max(begin, self._scanned.get(tenant, 0))
-                if head <= after:
-                    continue
-                facts, end = read(conn, tenant, after, head)
+                end = max(begin, self._scanned.get(tenant, 0))
+                facts: list[Told] = []
                 while not facts and end < head:
-                    facts, end = read(conn, tenant, end, head)
-                self._scanned[tenant] = end
-                if facts or end - begin > FAR:
+                    facts, end = read(conn, tenant, end, min(head, end + WINDOW))
+                    facts = self._hold_back(tenant, facts)
+                    self._scanned[tenant] = end
+                if facts or end - begin > FAR or self._has_waited(tenant):
+                    facts += self._release(tenant)
                     found.append(self._noted(Read(cell, tenant, begin, end, facts)))
         return found
+
+    def _hold_back(self, tenant: int, facts: list[Told]) -> list[Told]:
+        """A flood is told now and then: each time costs as much as a change that matters."""
+        if len(facts) != 1 or facts[0].kind != MANY_EDGES:
+            return facts
+        since, _ = self._held.get(tenant, (monotonic(), None))
+        self._held[tenant] = (since, facts[0])
+        return []
+
+    def _has_waited(self, tenant: int) -> bool:
+        return tenant in self._held and monotonic() - self._held[tenant][0] >= HELD
+
+    def _release(self, tenant: int) -> list[Told]:
+        """Whoever moves the position behind what was held back tells it."""
+        held = self._held.pop(tenant, None)
+        return [held[1]] if held else []
 
     def _begin(self, conn: psycopg.Connection, cell: str, tenant: int, start: Places) -> int:
         """Who is new in a cell may have come from another: it begins where the store says."""
@@ -221,7 +263,8 @@ class FactTail:
                 begin = self._begun.get((cell, tenant)) if known is None else known
                 scanned = self._scanned.get(tenant, 0)
                 if tenant not in told and begin is not None and scanned > begin:
-                    found.append(self._noted(Read(cell, tenant, begin, scanned, [])))
+                    facts = self._release(tenant)
+                    found.append(self._noted(Read(cell, tenant, begin, scanned, facts)))
         return found
 
     def _places(self, cell: str, tenants: Sequence[int]) -> dict[int, int]:
@@ -247,6 +290,7 @@ class FactTail:
             for tenant in set(tenants) - set(now.get(cell, ())):
                 self._left.add((cell, tenant))
                 self._scanned.pop(tenant, None)
+                self._held.pop(tenant, None)
 
     def _open(self, cell: str) -> psycopg.Connection:
         conn = self._connections.get(cell)

@@ -157,6 +157,8 @@ SELECT kind, count(*)::int, count(DISTINCT cause)::int,
 
 def state(unit: Unit, like: str = "%") -> list[tuple[str, int, str]]:
     """Number and hash of all assets of each kind: everything but when, and under which ids."""
+    # Right after a load nothing is known of the table, and each asset would look for its parent.
+    unit.conn.execute("SET LOCAL enable_nestloop = off")
     return unit.conn.execute(STATE, [unit.tenant.number, like]).fetchall()
 
 

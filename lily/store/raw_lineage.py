@@ -8,7 +8,7 @@ from uuid import UUID
 import psycopg
 
 from lily.lineage.graph import Asked
-from lily.store.database import BIND, Database
+from lily.store.database import Database
 from lily.store.graph import PAGE, page_of, values
 from lily.types import Tenant
 
@@ -28,9 +28,8 @@ def walks(
     """Times of walks with row security, tags and edges, and how many nodes each found."""
     asked = Asked(depth=depth)
     with psycopg.connect(database.role_url(tenant.cell)) as conn:
-        conn.execute(BIND, [str(tenant.number), "", tenant.number])
-        return _timed(conn, PAGE, (values(tenant.number, r, asked) for r in _again(roots)),
-                      seconds, lambda rows: len(page_of(rows[0]).nodes))  # fmt: skip
+        given = ({**values(tenant.number, r, asked), "sight": ""} for r in _again(roots))
+        return _timed(conn, PAGE, given, seconds, lambda rows: len(page_of(rows[0]).nodes))
 
 
 def bare(

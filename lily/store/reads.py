@@ -1,12 +1,13 @@
 """Reading by id for many requests at once: what waits goes down as one query per tenant."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, LiteralString, TypeVar
 from uuid import UUID
 
 import msgspec
 import psycopg
+from psycopg.rows import TupleRow
 
 from lily.assets.model import Asset
 from lily.errors import Unavailable
@@ -113,6 +114,20 @@ class Reads:
             return await self._connected(bound)
         except psycopg.Error as cause:
             raise Unavailable("The database cannot be reached.") from cause
+
+    async def row(self, statement: LiteralString, given: Mapping[str, Any]) -> TupleRow:
+        """The row of one statement that binds itself: no other must go before it."""
+        values = {**given, "sight": SIGHT.get()}
+
+        async def ask(conn: psycopg.AsyncConnection) -> TupleRow | None:
+            return await (await conn.execute(statement, values, prepare=True)).fetchone()
+
+        try:
+            found = await self._connected(ask)
+        except psycopg.Error as cause:
+            raise Unavailable("The database cannot be reached.") from cause
+        assert found is not None
+        return found
 
     async def head(self, tenant: int) -> int:
         """How far the tenant's feed is here."""

@@ -1,6 +1,6 @@
 """A small graph in the store, changed by hand, and what should have arrived where."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Event
 from typing import Any
 from uuid import UUID
@@ -83,7 +83,10 @@ class Graph:
         }  # fmt: skip
         with self.core.database.unit(self.tenant) as unit:
             unit.conn.execute(ADD, values)
-            feed.record(unit, [self._fact("EdgeCreated", id, *ends)])
+            said = {"level": values["level"]}
+            if transformation:
+                said["transformation"] = transformation
+            feed.record(unit, [self._fact("EdgeCreated", id, *ends, said)])
         self.edges[id] = (up, down, type)
         return id
 
@@ -172,16 +175,18 @@ class Graph:
         return guid_of(self.tenant.id, f"edge:{up}:{down}:{type}")
 
     def _mark(self, id: UUID, kind: Any, deleted_by: str | None) -> None:
-        ends = [self.guid(name) for name in self.edges[id][:2]]
+        up, down = map(self.guid, self.edges[id][:2])
         with self.core.database.unit(self.tenant) as unit:
             unit.conn.execute(
                 "UPDATE edge SET deleted_by = %s WHERE tenant = %s AND id = %s",
                 [deleted_by, self.tenant.number, id],
             )
-            feed.record(unit, [self._fact(kind, id, *ends)])
+            feed.record(unit, [self._fact(kind, id, up, down)])
 
-    def _fact(self, kind: Any, id: UUID, up: UUID, down: UUID) -> Fact:
-        after = {"edge_id": id, "upstream": up, "downstream": down}
+    def _fact(
+        self, kind: Any, id: UUID, up: UUID, down: UUID, said: Mapping[str, Any] | None = None
+    ) -> Fact:
+        after = {"edge_id": id, "upstream": up, "downstream": down, **(said or {})}
         return Fact(
             kind=kind, at=self.core.clock.now(), by="ann", cause="request-1", guid=down, after=after
         )

@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from lily.store import propagation
+from lily.lineage.stirred import MANY_EDGES
+from lily.store import propagation, propagation_feed
 from lily.store.database import direct
 from lily.store.propagation import Propagator
 from lily.store.propagation_parts import join_moment, open_moment
@@ -162,6 +163,72 @@ def test_a_position_that_another_process_moved_makes_a_plan_stale(graph: Graph) 
     tasks.close()
     other.close()
     assert graph.arrived() == graph.expected() == set()
+
+
+@pytest.fixture
+def flood(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> Graph:
+    """A fan is being loaded while a task for everything waits."""
+    monkeypatch.setattr(propagation_feed, "FLOOD", 5)
+    graph.asset("root", tags=["PII"])
+    graph.asset(*(f"c{i}" for i in range(6)))
+    graph.settle()
+    with graph.system.database.cell(graph.tenant.cell, [graph.tenant.number]) as conn:
+        ask_for_all(conn, graph.tenant, "request-1", 1, graph.core.clock.now())
+    for i in range(6):
+        graph.edge("root", f"c{i}")
+    return graph
+
+
+def test_many_new_edges_are_one_word_while_a_task_for_everything_waits(flood: Graph) -> None:
+    stretch = flood.waiting()
+    assert stretch is not None
+    assert [fact.kind for fact in stretch.facts] == [MANY_EDGES]
+    flood.settle()
+    assert flood.arrived() == set()
+    tasks = Tasks(flood.propagator)
+    work_off(flood, tasks)
+    tasks.close()
+    assert flood.arrived() == flood.expected()
+    assert len(flood.arrived()) == 6
+
+
+def test_edges_of_a_flood_that_a_task_has_not_seen_make_its_plan_stale(flood: Graph) -> None:
+    flood.settle()
+    flood.asset(*(f"c{i}x" for i in range(6)))
+
+    def more() -> None:
+        for i in range(6):
+            flood.edge("c0", f"c{i}x")
+
+    extra = iter([more, flood.settle])
+    tasks = Watched(flood.propagator, 2, lambda: next(extra, lambda: None)())
+    work_off(flood, tasks)
+    tasks.close()
+    assert flood.arrived() == flood.expected()
+    assert len(flood.arrived()) == 12
+
+
+def test_a_task_that_ended_before_the_word_of_a_flood_came_begins_anew(flood: Graph) -> None:
+    stretch = flood.waiting()
+    assert stretch is not None
+    assert [fact.kind for fact in stretch.facts] == [MANY_EDGES]
+    with flood.system.database.cell(flood.tenant.cell, [flood.tenant.number]) as conn:
+        conn.execute("UPDATE propagation_task SET state = 'done', finished_at = now()")
+    flood.propagator.handle(stretch)
+    tasks = Tasks(flood.propagator)
+    work_off(flood, tasks)
+    tasks.close()
+    assert flood.arrived() == flood.expected()
+
+
+def test_of_a_flood_what_hides_and_what_is_tagged_is_told_by_itself(flood: Graph) -> None:
+    flood.tag("c5", "GDPR")
+    hiding = flood.edge("c0", "c1", transformation="sha256(a)")
+    stretch = flood.waiting()
+    assert stretch is not None
+    kinds = [fact.kind for fact in stretch.facts]
+    assert kinds == ["TagsChanged", "EdgeCreated", MANY_EDGES]
+    assert (stretch.facts[1].after or {})["edge_id"] == str(hiding)
 
 
 @pytest.mark.parametrize("seed", range(2))

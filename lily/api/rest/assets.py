@@ -1,7 +1,7 @@
 """Assets one by one: people's edits, and reads around an asset."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -77,15 +77,13 @@ def _versions(if_match: Annotated[str | None, Header()] = None) -> frozenset[int
     return frozenset(int(match[1]) for match in found if match)
 
 
-Kinds = Annotated[
-    list[str],
-    Query(default_factory=list, description="Asset types, repeated or with commas."),
-]
+# The default stands with the parameter: a factory is inspected anew at each request.
+Kinds = Annotated[Sequence[str], Query(description="Asset types, repeated or with commas.")]
 EditsDep = Annotated[Edits, Depends(edits_of)]
 Versions = Annotated[frozenset[int] | None, Depends(_versions)]
 
 
-def words(given: list[str]) -> list[str]:
+def words(given: Sequence[str]) -> list[str]:
     """Several values of a parameter, repeated or with commas."""
     return [part for value in given for part in value.split(",") if part]
 
@@ -165,7 +163,7 @@ def children(
     id: AssetKey,
     caller: Reader,
     services: ServicesDep,
-    kinds: Kinds,
+    kinds: Kinds = (),
     limit: Limit = 100,
     after: After = "",
     deleted: Annotated[bool, Query(description="Deleted ones too.")] = False,

@@ -1,6 +1,7 @@
 """The feed of facts: pages, and a long poll that waits for the next one."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Query
@@ -24,10 +25,7 @@ router = APIRouter(prefix="/api/v1/changes", tags=["changes"])
 
 Follower = Annotated[Caller, requires("feed:read")]
 Auditor = Annotated[Caller, requires("audit:read")]
-Kinds = Annotated[
-    list[str],
-    Query(default_factory=list, description="Kinds of facts, repeated or with commas."),
-]
+Kinds = Annotated[Sequence[str], Query(description="Kinds of facts, repeated or with commas.")]
 
 LONGEST = 30.0
 KINDS: frozenset[str] = frozenset(get_args(FactKind))
@@ -44,8 +42,8 @@ OPEN = tuple(sorted(k for k in KINDS if k.startswith(("Asset", "Fields", "Tags",
 async def changes(
     caller: Follower,
     services: ServicesDep,
-    kinds: Kinds,
-    kind: Kinds,
+    kinds: Kinds = (),
+    kind: Kinds = (),
     after: Annotated[
         str, Query(pattern=r"^(\d{1,18}|now)$", description="A position, 0, or `now`.")
     ] = "0",

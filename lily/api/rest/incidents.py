@@ -1,6 +1,6 @@
 """Incidents: what is wrong with assets, and what becomes of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -27,7 +27,7 @@ router = APIRouter(prefix="/api/v1/incidents", tags=["incidents"])
 
 Reader = Annotated[Caller, requires("assets:read")]
 Editor = Annotated[Caller, requires("assets:edit")]
-Several = Annotated[list[str], Query(default_factory=list)]
+Several = Annotated[Sequence[str], Query()]
 Text = Annotated[str, Field(max_length=20_000, pattern=r"^[^\x00]*$")]
 Key = Annotated[str, Field(min_length=1, max_length=4000, pattern=r"^[^\x00]*$")]
 
@@ -148,9 +148,9 @@ Remarked = Annotated[Remark | None, Body()]
 def listed(
     caller: Reader,
     services: ServicesDep,
-    state: Several,
-    severity: Several,
-    source: Several,
+    state: Several = (),
+    severity: Several = (),
+    source: Several = (),
     asset_id: Annotated[str | None, Query(pattern="^[^\\x00]+$", max_length=4000)] = None,
     rule: Annotated[str | None, Query(pattern="^[^\\x00]*$", max_length=1000)] = None,
     limit: Limit = 100,

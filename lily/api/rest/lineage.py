@@ -1,5 +1,6 @@
 """Lineage: edges stated and deleted, the graph around an asset, and what depends on it."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
@@ -16,7 +17,7 @@ from lily.api.rest.assets import Kinds, edits_of, json, who_of, words
 from lily.api.rest.lineage_shapes import BODY, EdgeList, EdgeShown, Graph, Impact
 from lily.api.rest.pages import mark, unmark
 from lily.errors import Invalid, TooLarge
-from lily.lineage.graph import DEEPEST, Asked, Direction, Page, public, shown
+from lily.lineage.graph import DEEPEST, Asked, Columns, Direction, Page, public, shown
 from lily.lineage.graph import column as column_shown
 from lily.store import graph
 from lily.store.edge_edits import EdgeEdits
@@ -28,10 +29,7 @@ Reader = Annotated[Caller, requires("lineage:read")]
 Writer = Annotated[Caller, requires("lineage:write")]
 Way = Annotated[Direction, Query(description="Where the data goes to, comes from, or both.")]
 Depth = Annotated[int, Query(ge=1, le=DEEPEST, description="How many steps at most.")]
-Labels = Annotated[
-    list[str],
-    Query(default_factory=list, description="Relationship types, repeated or with commas."),
-]
+Labels = Annotated[Sequence[str], Query(description="Relationship types, repeated or with commas.")]
 CODES = {"created": 201, "accepted": 202, "rejected": 422}
 
 
@@ -124,8 +122,8 @@ async def read(
     id: AssetKey,
     caller: Reader,
     services: ServicesDep,
-    kinds: Kinds,
-    types: Labels,
+    kinds: Kinds = (),
+    types: Labels = (),
     direction: Way = "downstream",
     depth: Depth = 5,
     columns: Annotated[bool, Query(description="With the columns of each table edge.")] = False,
@@ -153,18 +151,16 @@ async def read(
 
 async def _walked(
     services: ServicesDep, caller: Caller, root: UUID, asked: Asked, columns: bool
-) -> tuple[Page, Any]:
+) -> tuple[Page, Columns | None]:
     number = caller.tenant.number
 
-    async def work(conn: Any) -> tuple[Page, Any]:
-        found = await graph.page(conn, number, root, asked)
-        if not columns or asked.fields:
-            return found, None
-        pairs = [(line.upstream, line.downstream, line.type) for line in found.edges]
-        return found, await graph.within(conn, number, pairs, asked.deleted)
-
     reads = await (await services.hot(caller.tenant.cell)).to_read(number)
-    return await reads.run(number, work)
+    found = await graph.page(reads, number, root, asked)
+    if not columns or asked.fields:
+        return found, None
+    pairs = [(line.upstream, line.downstream, line.type) for line in found.edges]
+    within = partial(graph.within, tenant=number, pairs=pairs, deleted=asked.deleted)
+    return found, await reads.run(number, within)
 
 
 @router.get("/{id}/impact", response_model=Impact, summary="What depends on an asset, in numbers")
@@ -172,7 +168,7 @@ async def impact(
     id: AssetKey,
     caller: Reader,
     services: ServicesDep,
-    types: Labels,
+    types: Labels = (),
     direction: Annotated[
         str, Query(pattern="^(upstream|downstream)$", description="Where to count.")
     ] = "downstream",
