@@ -209,6 +209,11 @@ def jars(settings: Settings) -> list[Path]:
     return next((found for place in places if (found := sorted(place.glob("*.jar")))), [])
 
 
+def reads_kafka(settings: Settings) -> bool:
+    """Whether Spark has the jars for it."""
+    return any(each.name.startswith("spark-sql-kafka") for each in jars(settings))
+
+
 def enrichments() -> Enrichments:
     """The plug-ins of rules, as they are installed here."""
     return Enrichments(partial(plugins.build, "enrichment"))

@@ -160,7 +160,7 @@ def kafka(settings: "Settings") -> Iterator[Finding]:
     cluster = wiring.kafka(settings)
     if cluster is None:
         return
-    if any(each.name.startswith("spark-sql-kafka") for each in wiring.jars(settings)):
+    if wiring.reads_kafka(settings):
         yield ok("jars", "Spark can read Kafka.")
     else:
         cure = "Run `make jars`, or say with LILY_JARS where they are."

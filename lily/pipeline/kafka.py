@@ -73,10 +73,9 @@ def find(core: Core) -> Found | None:
     kafka = wiring.kafka(core.settings)
     if kafka is None:
         return None
-    jars = wiring.jars(core.settings)
-    if not any(each.name.startswith("spark-sql-kafka") for each in jars):
+    if not wiring.reads_kafka(core.settings):
         raise PluginError("Spark cannot read Kafka without its jars: run `make jars`.")
-    names = ",".join(map(str, jars))
+    names = ",".join(map(str, wiring.jars(core.settings)))
     return Found(kafka, {"spark.jars": names, "spark.sql.streaming.pollingDelay": POLL})
 
 

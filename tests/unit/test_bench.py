@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
 from lily.cli.bench.estate import FAMILY, Stream, asset, assets
 from lily.cli.bench.model import Writes
+from lily.cli.bench.place import own_on
 from lily.cli.bench.report import Report, percentile
 from lily.cli.bench.stream import Plan
 from lily.cli.bench.wire import Wire
+from lily.cli.failures import Failure
 
 
 def test_an_estate_is_the_same_each_time_and_never_repeats_itself() -> None:
@@ -91,3 +94,11 @@ def test_the_wire_keeps_connections_and_tells_when_they_break() -> None:
         await server.wait_closed()
 
     asyncio.run(talk())
+
+
+def test_kafka_without_its_jars_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LILY_JARS", str(tmp_path))
+    with pytest.raises(Failure, match="make jars"), own_on("kafka"):
+        pass

@@ -20,7 +20,7 @@ from lily.cli.failures import UNREACHABLE, Failure
 from lily.settings import Settings, child_environment, load
 from lily.store.database import Role
 from lily.types import Tenant
-from lily.wiring import Core, core, server
+from lily.wiring import Core, core, reads_kafka, server
 
 PATIENCE = 240.0
 
@@ -85,6 +85,8 @@ def own_on(log: str) -> Iterator[Place]:
         return
     from lily.cli.broker import CannotFetch, broker
 
+    if not reads_kafka(load()):
+        raise Failure("Spark cannot read Kafka without its jars: run `make jars` first.")
     try:
         with broker() as running, own(f"kafka://{running.address}") as where:
             yield replace(where, servers={"kafka": running.pid or 0})
