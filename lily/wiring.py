@@ -332,7 +332,7 @@ class HotCells:
                 appender = (
                     Appender(url)
                     if writer is None
-                    else KafkaAppender(writer, cell, Departures(url))
+                    else KafkaAppender(writer, cell, Departures(url, cell))
                 )
                 other = self._database.replica_url(cell)
                 replica = Reads(other) if other is not None else None

@@ -37,6 +37,7 @@ class Refused(msgspec.Struct, frozen=True):
     reason: str
     tenant: int | None = None
     value: str = ""  # the envelope, if it could be read: it may be replayed as it is
+    cause: str = ""  # the id that the producer gave it
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -144,7 +145,8 @@ def _theirs(lane: Lane, known: Key, value: bytes) -> Opened | Refused:
     )  # fmt: skip
     readable = encode(envelope).decode()
     if (right := lane_of(name)) != lane:
-        return Refused(f"belongs into the topic of {right}", known.tenant, readable)
+        given = str(stated.id or "")
+        return Refused(f"belongs into the topic of {right}", known.tenant, readable, given)
     return Opened(known.tenant, name, readable)
 
 

@@ -254,14 +254,14 @@ class KafkaStage:
         for each in arrived:
             key, value = each.key or b"", each.value or b""
             opened = self._door.open(lane, key, value, each.signature)
-            if isinstance(opened, Opened):
-                home = self._homes.get(opened.tenant, cell)
-                if home == cell and opened.tenant not in leaving:
-                    rows.append((0, opened.tenant, each.at, opened.key, opened.value))
-                else:  # its tenant lives elsewhere, or will in a moment: then it comes by again
-                    record = (key, value, _headers(each))
-                    rest.onward[self._kafka.topic(lane, home)].append(record)
-            elif opened.tenant is None or self._homes.get(opened.tenant) != cell:
+            home = cell if opened.tenant is None else self._homes.get(opened.tenant, cell)
+            if home != cell or opened.tenant in leaving:
+                # Its tenant lives elsewhere, or will in a moment: then it comes by again.
+                record = (key, value, _headers(each))
+                rest.onward[self._kafka.topic(lane, home)].append(record)
+            elif isinstance(opened, Opened):
+                rows.append((0, opened.tenant, each.at, opened.key, opened.value))
+            elif opened.tenant not in self._homes:
                 rest.lost.append((each, opened.reason))
             else:
                 dead.append(_letter(lane, each, opened, opened.tenant))
@@ -327,4 +327,5 @@ def _letter(lane: Lane, each: Arrived, refused: Refused, tenant: int) -> DeadLet
     place = f"{each.topic}/{each.partition}/{each.offset}"
     value = refused.value or (each.value or b"").decode("utf-8", "replace").replace("\0", "")
     key = (each.key or b"").decode("utf-8", "replace").replace("\0", "")
-    return DeadLetter(tenant, place, lane, 0, "validate", refused.reason, value, key, "kafka")
+    cause = refused.cause or place
+    return DeadLetter(tenant, cause, lane, 0, "validate", refused.reason, value, key, "kafka")

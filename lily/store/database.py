@@ -105,6 +105,14 @@ class Database:
             yield Unit(conn, tenant)
 
     @contextmanager
+    def at_home(self, tenants: Sequence[int]) -> Iterator[psycopg.Connection]:
+        """Like `home`, for the system role: sees what these tenants keep there, wherever their
+        assets have gone."""
+        with self._transaction(HOME) as conn:
+            conn.execute(BIND_MANY_AT_HOME, [_numbers(tenants)])
+            yield conn
+
+    @contextmanager
     def unit(self, tenant: Tenant) -> Iterator[Unit]:
         """A transaction in the tenant's cell: commits at the end, rolls back on any error."""
         with self._transaction(tenant.cell) as conn:
@@ -312,6 +320,7 @@ PATIENT = "SET LOCAL idle_in_transaction_session_timeout = '30min'"
 HEAD = "SELECT position FROM feed_head WHERE tenant = %s"
 # Logins stay at home, wherever else the tenant has gone.
 BIND_AT_HOME = BIND[:-1] + " AND phase <> 'gone')"
+BIND_MANY_AT_HOME = "SELECT set_config('lily.tenants', %s, true)"
 # The pipeline goes on while a tenant closes; after that, it does not see the tenant.
 BIND_MANY = """
 SELECT set_config('lily.tenants', CASE
@@ -330,9 +339,12 @@ PRIORITIES = (
 
 def bind_many(conn: psycopg.Connection, tenants: Sequence[int]) -> bool:
     """Whether any of them can be seen from here on: who goes elsewhere is not."""
-    numbers = "{" + ",".join(map(str, tenants)) + "}"
-    row = conn.execute(BIND_MANY, {"given": numbers}).fetchone()
+    row = conn.execute(BIND_MANY, {"given": _numbers(tenants)}).fetchone()
     return row is not None and row[0] != "{}"
+
+
+def _numbers(tenants: Sequence[int]) -> str:
+    return "{" + ",".join(map(str, tenants)) + "}"
 
 
 def _bind(conn: psycopg.Connection, tenant: Tenant) -> None:

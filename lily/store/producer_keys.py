@@ -14,7 +14,7 @@ from lily.errors import NotFound
 from lily.events.facts import Fact, FactKind
 from lily.events.signed import Key
 from lily.store import feed
-from lily.store.database import Database, bind_many
+from lily.store.database import Database
 from lily.store.seal import Seal
 from lily.types import Tenant
 
@@ -75,8 +75,7 @@ def revoke(database: Database, clock: Clock, tenant: Tenant, id: str) -> None:
 def owners(database: Database) -> dict[str, int]:
     """The tenant of every key, good or not; as the system's role."""
     numbers = [tenant.number for tenant in database.tenants()]
-    with database.home() as conn:
-        bind_many(conn, numbers)
+    with database.at_home(numbers) as conn:
         return dict(conn.execute("SELECT id, tenant FROM producer_key").fetchall())
 
 
@@ -105,8 +104,7 @@ class _Ring:
 
     def _load(self) -> dict[str, _Kept]:
         active = {each.number: each.state != "suspended" for each in self._database.tenants()}
-        with self._database.home() as conn:
-            bind_many(conn, list(active))
+        with self._database.at_home(list(active)) as conn:
             active |= {number: False for (number,) in conn.execute(SUSPENDED).fetchall()}
             rows = conn.execute(
                 "SELECT id, tenant, name, secret, revoked_at FROM producer_key"

@@ -2,7 +2,7 @@
 runs of jobs, and notices that were told long ago."""
 
 from lily.store.attempts import NOWHERE
-from lily.store.database import HOME, Database
+from lily.store.database import Database
 
 HOME_STEPS = (
     "DELETE FROM revocation WHERE until < now()",
@@ -32,7 +32,7 @@ def sweep(database: Database) -> int:
     """Run it now and then as the system role; returns how many rows went."""
     tenants = database.tenants()
     numbers = [NOWHERE.number, *(tenant.number for tenant in tenants)]
-    with database.cell(HOME, numbers) as conn:
+    with database.at_home(numbers) as conn:
         gone = sum(conn.execute(step).rowcount for step in HOME_STEPS)
     for cell in database.cells():
         inside = [tenant.number for tenant in tenants if tenant.cell == cell]

@@ -139,7 +139,8 @@ def _insert(
 
 @contextmanager
 def claimed(url: str, cell: str) -> Iterator[None]:
-    """Migrate a database and mark it as this cell's, unless it is somebody's already."""
+    """Migrate a database and mark it as this cell's, unless it is somebody's already. How far
+    Kafka was read for whoever had it before does not count: a new cell has topics of its own."""
     try:
         migrate(url)
     except (psycopg.Error, Unavailable) as cause:
@@ -153,4 +154,5 @@ def claimed(url: str, cell: str) -> Iterator[None]:
         if row is None or row[0]:
             raise Invalid("is used by another tenant; give an empty database", FIELD)
         conn.execute("INSERT INTO lily.cell (name) VALUES (%s)", [cell])
+        conn.execute("DELETE FROM lily.applied WHERE part > 0")
         yield

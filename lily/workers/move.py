@@ -66,8 +66,9 @@ def _carry(core: Core, number: int, stop: Event, pace: Pace) -> None:
 
 def _close(core: Core, move: Move, stop: Event, pace: Pace) -> None:
     source = core.database.url_of(move.source)
+    through_kafka = move_kafka.await_target(core, move, stop, pace.drain)
     moving.close(source, move.number, "closing", stop, pace.ends)
-    if move_kafka.await_target(core, move, stop, pace.drain):
+    if through_kafka:
         if stop.wait(pace.caches):  # until then some process may still take what is sent
             return
         move_kafka.drain(core, move.source, stop, pace.drain)

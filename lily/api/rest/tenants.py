@@ -135,10 +135,6 @@ def move(name: Segment, body: Goal, caller: PlatformAdmin, services: ServicesDep
     """Between the shared database and one of its own. The workers do it, and go on after a crash;
     reads are served all the time, writes are refused with 503 and Retry-After for the switch."""
     core = services.core
-    if core.settings.log != "postgres":
-        raise Conflict(
-            "A tenant can only move while LILY_LOG is postgres; with Kafka it is untried."
-        )
     url = _url(body.to, body.database_url)
     tenant = core.database.tenant(name)
     begun = moves.begin(core.database, core.seal, tenant, body.to, url, actor_of(caller))
