@@ -21,8 +21,8 @@ demo: $(VENV)/.run ## Show a tag biting in a warehouse and an incident's way; al
 
 setup: $(VENV)/.dev ## Install what developers need
 
-test: $(VENV)/.dev ## Run the whole test suite
-	$(BIN)/pytest
+test: $(VENV)/.dev ## Run the whole test suite, two files at a time
+	$(BIN)/pytest -n 2 --dist loadfile
 
 test-scale: $(VENV)/.dev ## Tests on real servers that are fetched once (LILY_ALLOW_SKIP=1 skips what cannot be had)
 	$(BIN)/pytest -o python_files='scale_*.py' $(if $(LILY_ALLOW_SKIP),--allow-skip) tests/scale

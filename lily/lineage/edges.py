@@ -130,8 +130,16 @@ def stated(
     properties: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """What a statement says, as it is kept: nothing said, nothing kept."""
-    given = (process or None, transformation or None, masking or None, properties or None)
-    return {k: v for k, v in zip(_STATED, given, strict=True) if v is not None}
+    said: dict[str, Any] = {}
+    if process:
+        said["process"] = process
+    if transformation:
+        said["transformation"] = transformation
+    if masking:
+        said["masking"] = masking
+    if properties:
+        said["properties"] = properties
+    return said
 
 
 def first_claim(edge: Edge) -> Claim:
@@ -175,7 +183,8 @@ def _first_seen(known: Known, word: Word, said: dict[str, Any], now: datetime) -
         _moment(word.when[0]), word.when[1], CLAIMED if by_person else 0, 1, None, None, now, now,
         word.cause, 0,
     )  # fmt: skip
-    return [fact("EdgeCreated", edge, word, now, None, whole(edge))]
+    shown = {"level": edge.level, "origin": edge.origin, "source": source, **said}
+    return [fact("EdgeCreated", edge, word, now, None, shown)]
 
 
 _moment = lru_cache(maxsize=1024)(from_micros)  # what came together has one time
@@ -276,5 +285,5 @@ def named(edge: Edge) -> dict[str, Any]:
 
 def whole(edge: Edge) -> dict[str, Any]:
     shown: dict[str, Any] = {"level": edge.level, "origin": edge.origin, "source": edge.source}
-    shown.update((n, v) for n in _STATED if (v := getattr(edge, n)))
+    shown |= stated(edge.process, edge.transformation, edge.masking, edge.properties)
     return shown

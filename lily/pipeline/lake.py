@@ -16,7 +16,7 @@ from lily.errors import Unavailable
 from lily.pipeline.archive import CellArchive, Writer
 from lily.pipeline.session import check, fresh_checkpoint, session
 from lily.store.database import HOME
-from lily.store.presence import alive, presence
+from lily.store.presence import alive, is_loading, presence
 from lily.telemetry import LOOP_FAILURES, logger
 from lily.wiring import Core, lake_storage, rest_catalog, warehouse
 
@@ -125,15 +125,12 @@ class LakeStage:
         try:
             if alive(self._core.database, "lake"):
                 return True
-            patience = PATIENCE if self._pressed() or self._loading() else 0
+            loading = is_loading(self._core.database)
+            patience = PATIENCE if self._pressed() or loading else 0
         except Unavailable:
             return True
         self._yielded = self._yielded + 1 if self._yielded < patience else 0
         return self._yielded > 0
-
-    def _loading(self) -> bool:
-        found = alive(self._core.database, "bulk")
-        return any(each.detail.get("state") == "active" for each in found)
 
     def finish(self, seconds: float) -> None:
         """Let a commit under way end, and begin no other."""

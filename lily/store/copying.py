@@ -1,6 +1,7 @@
 """Rows as COPY text. A row of the batch's inner loop has 33 columns: this is three times as quick
 as having each value dumped and escaped on its own."""
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -16,6 +17,7 @@ NULL = "\\N"
 PART = 600
 FEW = 100  # are not worth a second thread
 AHEAD = 4  # parts that may wait for the database
+TURN = 0.0003  # seconds after which whoever makes rows ready lets the others on
 
 T = TypeVar("T")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -67,21 +69,32 @@ class Pour:
 
     def put(self, stage: Stage, items: Sequence[T], row: Callable[[T], Sequence[Any]]) -> None:
         """Bring rows where they belong by way of a temporary table."""
+        self.put_lines(stage, items, lambda item: text(row(item)))
+
+    def put_lines(self, stage: Stage, items: Sequence[T], line: Callable[[T], str]) -> None:
+        """The same, of rows that are so many that somebody has written out how they look."""
         for start in range(0, max(len(items), 1), PART):
-            part = "".join([text(row(item)) for item in items[start : start + PART]])
+            part = "".join([line(item) for item in items[start : start + PART]])
             again = stage.fill in self._filled
             self._filled.add(stage.fill)
             if len(items) <= FEW and self._worker is None:
                 _pass(self._conn, stage, part, again)
             else:
                 self.settle(AHEAD - 1)
-                self._worker = self._worker or ThreadPoolExecutor(1, "copy")
+                self._worker = self._worker or _worker()
                 self._under_way.append(self._worker.submit(_pass, self._conn, stage, part, again))
 
     def settle(self, but: int = 0) -> None:
         """Until all that was put in is in, `but` for the last parts."""
         while len(self._under_way) > but:
             self._under_way.popleft().result()
+
+
+def _worker() -> ThreadPoolExecutor:
+    """A thread that hands parts over. By default it would get its turn after 5 ms, several times a
+    part, and the database would wait for longer than it works."""
+    sys.setswitchinterval(TURN)
+    return ThreadPoolExecutor(1, "copy")
 
 
 def through(

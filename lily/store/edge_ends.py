@@ -16,9 +16,9 @@ from lily.store.assets import Key
 from lily.store.copying import listed
 from lily.types import LANES
 
-EXIST = (
-    "SELECT tenant, guid FROM asset WHERE tenant = ANY(%s) AND lane = %s AND guid = ANY(%s::uuid[])"
-)
+_OF = "FROM asset WHERE tenant = ANY(%s) AND lane = %s AND guid = ANY(%s::uuid[])"
+COUNT = f"SELECT count(*) {_OF}"
+EXIST = f"SELECT tenant, guid {_OF}"
 
 Named = tuple[int, str]  # tenant and what an asset is called
 
@@ -86,20 +86,21 @@ class EndBook:
 
     def _find(self, ends: Iterable[tuple[int, End]]) -> None:
         """Which of them exist, and their tables."""
-        unknown: dict[str, set[UUID]] = {lane: set() for lane in LANES}
-        tenants: set[int] = set()
+        unknown: dict[str, set[Key]] = {lane: set() for lane in LANES}
         for tenant, end in ends:
-            own: tuple[str, UUID] = (lane_of(end.name), end.guid)
-            for lane, guid in (own, ("core", end.top)):
-                if (tenant, guid) not in self._here:
-                    unknown[lane].add(guid)
-                    tenants.add(tenant)
-        for lane, guids in unknown.items():
-            if guids:
-                found = self._conn.execute(
-                    EXIST, [list(tenants), lane, listed(guids)], prepare=True
-                )
-                self._here.update(found.fetchall())
+            unknown[lane_of(end.name)].add((tenant, end.guid))
+            if end.is_field:
+                unknown["core"].add((tenant, end.top))
+        for lane, keys in unknown.items():
+            if keys := keys - self._here:
+                tenants = {tenant for tenant, _ in keys}
+                given = [list(tenants), lane, listed(guid for _, guid in keys)]
+                # Mostly all of them do, and a number is quicker to read than a list.
+                row = self._conn.execute(COUNT, given, prepare=True).fetchone()
+                if row and row[0] == len(keys):
+                    self._here |= keys
+                else:
+                    self._here.update(self._conn.execute(EXIST, given, prepare=True).fetchall())
 
     def _called_otherwise(self, missing: Iterable[Named]) -> Mapping[Named, End]:
         """Ids and aliases."""

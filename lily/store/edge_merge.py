@@ -82,7 +82,8 @@ class EdgeMerge:
         wanted: dict[Key, Ends | None] = {}
         for index, words in self._words:
             tenant = self._arrivals[index][0]
-            wanted.update({(tenant, ends.id): ends for ends, _, _ in words})
+            for ends, _, _ in words:
+                wanted[tenant, ends.id] = ends
         self._claimed = self._of_jobs()
         for (tenant, _), ids in self._claimed.items():
             for id in ids:
@@ -142,7 +143,7 @@ class EdgeMerge:
     def _missing(self, tenant: int, message: EdgeMessage, ends: Mapping[UUID, End]) -> list[Place]:
         found: list[Place] = []
         for end in ends.values():
-            if end.is_field:
+            if end.is_field and not self._book.exists(tenant, end.top):
                 table = End(end.top, end.name.partition("#")[0], end.top, str(end.top), False)
                 self._make_room(tenant, table, message, found)
             self._make_room(tenant, end, message, found)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-import msgspec
 import psycopg
 
 from lily.assets.change import Known
@@ -11,7 +10,7 @@ from lily.assets.model import Asset
 from lily.events.chain import Link, forge
 from lily.events.facts import Fact
 from lily.store import assets, edges, feed
-from lily.store.copying import Pour, Stage
+from lily.store.copying import NULL, Pour, Stage, moment, string
 from lily.store.edge_merge import Decided
 
 LINKS = Stage(
@@ -114,7 +113,19 @@ def write_links(conn: psycopg.Connection, links: Sequence[Link]) -> None:
 
 def put_links(pour: Pour, links: Sequence[Link]) -> None:
     if links:
-        pour.put(LINKS, links, msgspec.structs.astuple)
+        pour.put_lines(LINKS, links, _line)
+
+
+def _line(link: Link) -> str:
+    """As `text` would write the row; every change of anything makes one."""
+    guid = NULL if link.guid is None else f"{link.guid.int:032x}"
+    payload = NULL if link.payload is None else string(link.payload)
+    salt = NULL if link.salt is None else f"\\\\x{link.salt.hex()}"
+    return (
+        f"{link.tenant}\t{link.position}\t{link.kind}\t{moment(link.at)}\t{guid}\t{link.version}"
+        f"\t{string(link.cause)}\t{payload}\t{salt}\t\\\\x{link.payload_hash.hex()}"
+        f"\t\\\\x{link.hash.hex()}\n"
+    )
 
 
 def _edges_told(facts: Sequence[Fact], made: Sequence[Link]) -> dict[UUID, int]:

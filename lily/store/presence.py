@@ -124,6 +124,11 @@ def alive(database: Database, role: str | None = None) -> list[Process]:
     return [each for each in found if role in (None, each.role) and not _known_dead(each)]
 
 
+def is_loading(database: Database) -> bool:
+    """Whether an estate is being loaded: then others step back."""
+    return any(each.detail.get("state") == "active" for each in alive(database, "bulk"))
+
+
 def is_gone(pid: int) -> bool:
     """Whether no process of this machine has that number, or only a dead one."""
     try:

@@ -34,6 +34,7 @@ from lily.store import (
     takeover,
 )
 from lily.store.database import HOME, Database, bind_many
+from lily.store.presence import is_loading
 from lily.store.propagation_apply import Cause, apply
 from lily.store.propagation_plan import Difference, Plan, Scope, TooLarge, plan
 from lily.tags.effective import effective, own
@@ -159,7 +160,7 @@ class Propagator:
         scope = _scope(conn, tenant, found, looked.ends)
         context = self.context(conn, tenant)
         newest = found.whole or stretch.facts[-1]
-        made = self._small(conn, stretch, scope, context)
+        made = self._small(conn, stretch, found, scope, context)
         if made is None:
             _ask(conn, tenant, scope, newest, self.small + 1, now)
         self._tell(tenant, made.guids if made else None)
@@ -186,12 +187,16 @@ class Propagator:
         ]  # fmt: skip
 
     def _small(
-        self, conn: psycopg.Connection, stretch: Stretch, scope: Scope, context: Context
-    ) -> Plan | None:
-        """None if it is too much for this transaction, or part of a flood that a task awaits."""
+        self, conn: psycopg.Connection, stretch: Stretch, found: Stirred, scope: Scope,
+        context: Context,
+    ) -> Plan | None:  # fmt: skip
+        """None if it is too much for this transaction, or part of a flood: a task awaits its end,
+        because plans that are made meanwhile are stale before they are."""
         number = stretch.tenant.number
-        flood = scope.whole or len(stretch.facts) >= FLOOD
-        if flood and conn.execute(ALL_WAITS, [number]).fetchone():
+        absorbs = scope.whole or len(stretch.facts) >= FLOOD
+        if absorbs and conn.execute(ALL_WAITS, [number]).fetchone():
+            return None
+        if len(found.edges) >= FLOOD and is_loading(self.database):
             return None
         try:
             return self.plan(conn, stretch.tenant, scope, context, self.small)

@@ -20,7 +20,7 @@ NEW_TENANTS = 5.0
 PAGE = 2_000  # facts a batch and tenant
 FLOOD = 500  # positions at once: an estate is being loaded
 WINDOW = 50_000  # positions that are looked through at once
-HELD = 0.5  # seconds that new edges of a flood wait for more of them
+HELD = 0.8  # seconds that new edges of a flood wait for more; less than CALM of tasks
 FAR = 200_000  # positions that are skipped before the store is told
 LATE = 30.0  # seconds after which it is told anyway
 

@@ -1,5 +1,6 @@
 """`lily bench lineage`: edges loaded, and walks over them in the store and over HTTP."""
 
+import gc
 import random
 import time
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from uuid import UUID, uuid4
 
 import typer
 
+from lily import wiring
 from lily.assets.change import Message
 from lily.assets.claims import when
 from lily.assets.names import guid_of
@@ -19,7 +21,7 @@ from lily.cli.bench.usage import Meter
 from lily.events.lineage import EdgeSeen
 from lily.events.observations import AssetSeen
 from lily.lineage.edges import EdgeMessage
-from lily.store import raw, raw_lineage, raw_propagation
+from lily.store import feed, raw, raw_lineage, raw_propagation
 from lily.store.ingest import Batch, Incoming, Ingest
 from lily.store.presence import presence
 from lily.tags.effective import effective
@@ -41,6 +43,7 @@ def measure(where: Place, edges: int, connections: int, seconds: float, check: b
     tables = edges // SPREAD
     _load(where, report, tenant, prefix, tables)
     _settle(where, report, tenant)
+    _await_lake(where, report, tenant)
     raw.analyze(home_url(where.settings))
     roots = _roots(tenant, prefix, tables)
     with where.core("lily_app", 1) as core:
@@ -72,6 +75,25 @@ def _settle(where: Place, report: Report, tenant: Tenant) -> None:
             arrived = raw_propagation.count(unit)
     report.add("tags that arrived behind the load", arrived, "rows")
     report.add("until they had", time.perf_counter() - began, "s")
+
+
+def _await_lake(where: Place, report: Report, tenant: Tenant) -> None:
+    """Every fact goes into the lake once: that is not the price of a walk either."""
+    from lily.lake.cell import position_of
+
+    typer.echo("The lake catches up …", err=True)
+    began = time.perf_counter()
+    with where.core("lily_system", 1) as core:
+        lake = wiring.lake(core, tenant.cell)
+        with core.database.whole(tenant) as unit:
+            head = feed.head(unit)
+        while not (facts := lake.find("facts")) or (
+            position_of(facts).get(str(tenant.number), 0) < head
+        ):
+            if time.perf_counter() - began > PATIENCE:
+                raise TimeoutError(f"the lake still reads after {PATIENCE:.0f} s")
+            time.sleep(POLL)
+    report.add("until the lake had all facts", time.perf_counter() - began, "s")
 
 
 def _check(where: Place, report: Report, tenant: Tenant) -> None:
@@ -126,10 +148,12 @@ def _chunks(
         for start in range(0, count, size):
             numbers = range(start, min(start + size, count))
             incoming = [each for number in numbers for each in make(number)]
+            gc.disable()  # as a load of files does
             began = time.perf_counter()
             with system.database.cell(tenant.cell) as conn:
                 ingest.apply(conn, Batch(uuid4(), [], incoming, []), system.clock.now())
             spent += time.perf_counter() - began
+            gc.enable()
             bar.update(len(numbers))
     return spent
 
