@@ -25,7 +25,8 @@ test: $(VENV)/.dev ## Run the whole test suite, two files at a time
 	$(BIN)/pytest -n 2 --dist loadfile
 
 test-scale: $(VENV)/.dev ## Tests on real servers that are fetched once (LILY_ALLOW_SKIP=1 skips what cannot be had)
-	$(BIN)/pytest -o python_files='scale_*.py' $(if $(LILY_ALLOW_SKIP),--allow-skip) tests/scale
+	jars/fetch $(if $(LILY_ALLOW_SKIP),|| true)
+	$(BIN)/pytest -n 2 --dist loadfile -o python_files='scale_*.py' $(if $(LILY_ALLOW_SKIP),--allow-skip) tests/scale
 	LILY_TEST_LOG=kafka LILY_TEST_SPARK=cluster $(BIN)/pytest --timeout 900 tests/flow
 
 check: $(VENV)/.dev lint ## Style, types, layers and the quick tests

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import fcntl
 import os
 import random
 import shutil
@@ -64,11 +65,14 @@ def fetched() -> Path:
     if shutil.which("mvn") is None:
         raise CannotFetch("Kafka is fetched by Maven (mvn), which is not installed")
     place.mkdir(parents=True, exist_ok=True)
-    (place / "pom.xml").write_text(POM.format(version=VERSION))
-    goal = "dependency:copy-dependencies"
-    line = ["mvn", "-q", "-B", "-f", str(place / "pom.xml"), goal, "-DincludeScope=runtime"]
-    _run([*line, f"-DoutputDirectory={place}"], f"Kafka {VERSION}", FETCHING)
-    (place / ".whole").touch()
+    with (place / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / ".whole").exists():  # another process may have been at it
+            (place / "pom.xml").write_text(POM.format(version=VERSION))
+            goal = "dependency:copy-dependencies"
+            line = ["mvn", "-q", "-B", "-f", str(place / "pom.xml"), goal, "-DincludeScope=runtime"]
+            _run([*line, f"-DoutputDirectory={place}"], f"Kafka {VERSION}", FETCHING)
+            (place / ".whole").touch()
     return place
 
 

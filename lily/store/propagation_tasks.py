@@ -20,6 +20,7 @@ from lily.errors import LilyError
 from lily.events.facts import Fact
 from lily.lineage.stirred import BY
 from lily.store.database import Database, bind_many
+from lily.store.presence import is_loading
 from lily.store.propagation import ASK, Propagator, connect, limited, position, standing
 from lily.store.propagation_apply import Cause, apply
 from lily.store.propagation_plan import Difference, Plan, Scope
@@ -134,7 +135,10 @@ class Tasks:
         """
         quiet = monotonic() - self._large_at.get(task.tenant, float("-inf"))
         age = self._propagator.clock.now() - task.created_at
-        return quiet >= self._calm or age.total_seconds() > RESTLESS * 2 ** min(task.plans, 4)
+        if age.total_seconds() > RESTLESS * 2 ** min(task.plans, 4):
+            return True
+        loaded = self._calm > 0 and task.whole and is_loading(self._propagator.database)
+        return quiet >= self._calm and not loaded
 
     def _look(self, tenant: Tenant, guids: frozenset[UUID] | None) -> None:
         """Somebody is about to commit what they saw of these assets."""

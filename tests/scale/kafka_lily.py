@@ -18,7 +18,7 @@ from lily.settings import Settings, child_environment, load
 from lily.store.embedded import Server
 from lily.store.migrate import migrate
 from lily.store.presence import alive
-from lily.wiring import Core, jars
+from lily.wiring import Core, reads_kafka
 from lily.wiring import core as build_core
 from lily.wiring import services as build_services
 from tests.serving import serving
@@ -107,12 +107,12 @@ def kafka_lily(server: Server, home: Path, log: str, name: str, **more: Any) -> 
 
 
 def fetch_jars(missing: Callable[[str], NoReturn]) -> None:
-    """Those of Spark's Kafka source, once."""
-    if any(each.name.startswith("spark-sql-kafka") for each in jars(load())):
+    """Those of Spark's Kafka source and of its way into the lake, once."""
+    if reads_kafka(load()):
         return
     done = subprocess.run(["make", "jars"], cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
-        missing(f"The jars of Spark's Kafka source cannot be had: {done.stderr[-300:]}")
+        missing(f"The jars of Spark cannot be had: {done.stderr[-300:]}")
 
 
 def until(holds: Callable[[], Any], seconds: float = 60) -> None:

@@ -16,10 +16,11 @@ from lily.settings import load
 from lily.store import tenants
 from lily.store.embedded import Server
 from lily.store.migrate import migrate
-from lily.wiring import Core
+from lily.wiring import Core, jars
 from lily.wiring import core as build_core
 from tests.flow import test_lake as flow
 from tests.flow.corridor import append
+from tests.scale.kafka_lily import fetch_jars
 from tests.scale.storage import BUCKET, bundle, nessie, s3
 
 place = flow.place
@@ -85,9 +86,8 @@ def test_spark_merges_what_differs(
     missing: Callable[[str], NoReturn],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if not flow.JARS:
-        missing("There are no jars; `make jars` fetches them")
-    monkeypatch.setattr(flow, "JARS", [*flow.JARS, bundle(missing)])
+    fetch_jars(missing)
+    monkeypatch.setattr(flow, "JARS", [*jars(load()), bundle(missing)])
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     flow.test_spark_merges_what_differs_into_the_same_tables(place, spark_master, tmp_path)
 

@@ -4,7 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -31,9 +33,13 @@ def by_pip(package: str, missing: Callable[[str], NoReturn]) -> Path:
     """The folder of a Python package, apart from Lily's own environment."""
     place = CACHE / package
     if not place.exists():
-        line = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(place), package]
+        CACHE.mkdir(parents=True, exist_ok=True)
+        own = tempfile.mkdtemp(dir=CACHE)  # another process may be at it too
+        line = [sys.executable, "-m", "pip", "install", "--quiet", "--target", own, package]
         done = subprocess.run(line, capture_output=True, text=True)
         if done.returncode:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(own, ignore_errors=True)
             missing(f"{package} cannot be installed: {done.stderr[-300:]}")
+        with suppress(OSError):  # the other was quicker
+            Path(own).rename(place)
     return place
