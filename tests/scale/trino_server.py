@@ -19,6 +19,8 @@ CACHE = Path.home() / ".cache" / "lily" / "trino"
 # PostgreSQL needs a type of geospatial; groups from a file come with the authenticators.
 PLUGINS = ("opa", "postgresql", "geospatial", "password-authenticators")
 FETCHING = 1200.0
+NO_NODES = "No nodes available"
+LOST = 60.0  # seconds
 
 
 class CannotFetch(Exception):
@@ -134,7 +136,20 @@ class Trino:
             time.sleep(0.2)
 
     def ask(self, user: str, sql: str) -> list[list[Any]]:
-        """The rows of a statement; raises TrinoError with what Trino says."""
+        """The rows of a statement; raises TrinoError with what Trino says.
+
+        On a busy machine it loses sight of itself as a worker for a moment.
+        """
+        end = time.monotonic() + LOST
+        while True:
+            try:
+                return self._ask(user, sql)
+            except TrinoError as said:
+                if NO_NODES not in str(said) or time.monotonic() > end:
+                    raise
+                time.sleep(0.5)
+
+    def _ask(self, user: str, sql: str) -> list[list[Any]]:
         headers = {"X-Trino-User": user, "X-Trino-Catalog": "pg", "X-Trino-Schema": "s"}
         answer = self._client.post("/v1/statement", content=sql, headers=headers).json()
         rows: list[list[Any]] = []
@@ -159,7 +174,7 @@ class Trino:
         try:
             info = self._client.get("/v1/info").json()
             # It says that it has started a little before it knows itself as a worker.
-            return info.get("starting") is False and self.ask("probe", "SELECT 1") == [[1]]
+            return info.get("starting") is False and self._ask("probe", "SELECT 1") == [[1]]
         except (httpx.HTTPError, ValueError, TrinoError):
             return False
 
