@@ -49,7 +49,10 @@ def forge(tenant: int, position: int, previous: bytes, facts: Sequence[Fact]) ->
     links = []
     # One call for all salts: a syscall per fact would show in the batch's time.
     salts = os.urandom(16 * len(facts))
+    at, moment = None, 0
     for index, fact in enumerate(facts):
+        if fact.at is not at:  # a batch has one now
+            at, moment = fact.at, micros(fact.at)
         position += 1
         payload = _encode(fact)
         salt = salts[16 * index : 16 * index + 16]
@@ -59,7 +62,7 @@ def forge(tenant: int, position: int, previous: bytes, facts: Sequence[Fact]) ->
             tenant,
             position,
             fact.kind,
-            fact.at,
+            moment,
             fact.guid,
             fact.version,
             fact.cause,
@@ -110,7 +113,7 @@ def _check(link: Link, previous: bytes, expected: int) -> Break | None:
         link.tenant,
         link.position,
         link.kind,
-        link.at,
+        micros(link.at),
         link.guid,
         link.version,
         link.cause,
@@ -132,11 +135,11 @@ def _hash(
     tenant: int,
     position: int,
     kind: str,
-    at: datetime,
+    moment: int,
     guid: UUID | None,
     version: int,
     cause: str,
     payload_hash: bytes,
 ) -> bytes:
-    header = f"{tenant}|{position}|{kind}|{micros(at)}|{guid or ''}|{version}|{cause}"
+    header = f"{tenant}|{position}|{kind}|{moment}|{guid or ''}|{version}|{cause}"
     return hashlib.sha256(previous + header.encode() + payload_hash).digest()

@@ -106,7 +106,7 @@ def address(url: str) -> tuple[str, str]:
     return parts.netloc, parts.path.strip("/") or "lily"
 
 
-def ensure(kafka: Kafka, cells: Iterable[str]) -> dict[str, int]:
+def ensure(kafka: Kafka, cells: Iterable[str], seconds: float = ANSWER) -> dict[str, int]:
     """Make the topics that are missing; returns how many partitions each topic has."""
     from confluent_kafka import KafkaException
     from confluent_kafka.cimpl import NewTopic
@@ -116,7 +116,7 @@ def ensure(kafka: Kafka, cells: Iterable[str]) -> dict[str, int]:
     wanted |= {name: _options(kafka) for name in (kafka.dead, kafka.facts)}
     try:
         admin = _admin(kafka)
-        known = admin.list_topics(timeout=ANSWER).topics
+        known = admin.list_topics(timeout=seconds).topics
         missing = [name for name in wanted if name not in known]
         if missing:
             made = admin.create_topics(
@@ -124,11 +124,11 @@ def ensure(kafka: Kafka, cells: Iterable[str]) -> dict[str, int]:
                     NewTopic(name, kafka.partitions, kafka.replication, config=wanted[name])
                     for name in missing
                 ],
-                request_timeout=ANSWER,
+                request_timeout=seconds,
             )
             for each in made.values():
                 _made(each)
-            known = admin.list_topics(timeout=ANSWER).topics
+            known = admin.list_topics(timeout=seconds).topics
     except KafkaException as cause:
         raise KafkaAway(f"Kafka cannot be reached: {cause.args[0].str()}") from cause
     absent = [name for name in wanted if name not in known]

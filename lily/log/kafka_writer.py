@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lily.errors import TooLarge, Unavailable
 from lily.events.signed import HEADER
 from lily.log.departures import Departures
-from lily.log.kafka import HOME, MOST_BYTES, Kafka
+from lily.log.kafka import HOME, MOST_BYTES, Kafka, ensure
 from lily.log.postgres import Record
 from lily.types import Place
 
@@ -154,12 +154,17 @@ class KafkaAppender:
 
     def __init__(self, writer: KafkaWriter, cell: str, departures: Departures) -> None:
         self._writer = writer
+        self._cell = cell
         self._departures = departures
         self._topics = {lane: writer.kafka.topic(lane, cell) for lane in ("core", "fields")}
+        self._found = False
+        self._lock = asyncio.Lock()
 
     async def append(self, records: Sequence[Record]) -> list[Place]:
         """Returns when all are acknowledged. Otherwise some may be in; repeating does no harm."""
         await self._departures.refuse({record.tenant for record in records})
+        if not self._found:
+            await self._find()
         group = _Group(records)
         for number, record in enumerate(records):
             key, value = key_of(record), record.value.encode()
@@ -167,6 +172,13 @@ class KafkaAppender:
             topic = self._topics[record.lane]
             self._writer.produce(topic, key, value, headers, partial(group.told, number))
         return await group.future
+
+    async def _find(self) -> None:
+        """A cell may be so young that the pipeline has not made its topics yet."""
+        async with self._lock:
+            if not self._found:
+                await asyncio.to_thread(ensure, self._writer.kafka, [self._cell], PATIENCE)
+                self._found = True
 
     async def close(self) -> None:
         """The writer is shared."""
