@@ -63,15 +63,26 @@ def _prose(text: str) -> set[str]:
     """Words of a description: not split at case, and each counted once."""
     text = text[:20_000]
     if text.isascii():
-        found = text.encode().translate(_PROSE).decode().split()
+        text = text.encode().translate(_PROSE).decode()
+        found = text.split()
     else:
-        found = _CHUNK.findall(text.lower())
+        text = text.lower()
+        found = _CHUNK.findall(text)
     words = set(found)
     if len(words) > MAX_WORDS:
         words = set(islice(dict.fromkeys(found), MAX_WORDS))
-    if len(text) > MAX_LEXEME and max(map(len, words), default=0) > MAX_LEXEME:
+    if _may_be_long(text):
         words = {word[:MAX_LEXEME] for word in words}
     return words
+
+
+def _may_be_long(text: str) -> bool:
+    """Whether a word may be longer than a lexeme: it would fill a stretch of half its length."""
+    half = MAX_LEXEME // 2
+    for start in range(0, len(text) - half, half):
+        if text.find(" ", start, start + half) < 0:
+            return True
+    return False
 
 
 @lru_cache(maxsize=65_536)
@@ -93,8 +104,11 @@ def vector(
         parts.append("'" + "':1A '".join(names) + "':1A")
     if places:
         parts.append("'" + "':1B '".join(places) + "':1B")
-    if description and (prose := _prose(description).difference(COMMON, names, places)):
-        parts.append("'" + "':1C '".join(prose) + "':1C")
+    if description:
+        prose = _prose(description)
+        prose.difference_update(COMMON, names, places)
+        if prose:
+            parts.append("'" + "':1C '".join(prose) + "':1C")
     # The name whole too, so that exact matches can come first.
     exact = [f"=name:{name.lower()}"[:MAX_LEXEME], *facets]
     plain = "".join(exact)

@@ -28,7 +28,7 @@ from lily.log.kafka_writer import Headers
 from lily.log.postgres import record_of
 from lily.pipeline.decode import Row
 from lily.pipeline.ingest import Gathered, Job, Piece
-from lily.pipeline.session import fresh_checkpoint
+from lily.pipeline.session import fresh_checkpoint, progress
 from lily.store import positions
 from lily.store.ingest import DeadLetter
 from lily.store.producer_keys import Keys
@@ -202,7 +202,7 @@ class KafkaStage:
         return (
             frame.writeStream.foreachBatch(self._apply)
             .trigger(processingTime=TRIGGERS[lane])
-            .option("checkpointLocation", str(checkpoint))
+            .options(**progress(checkpoint))
             .start()
         )
 

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lily.errors import Unavailable
 from lily.pipeline.archive import CellArchive, Writer
-from lily.pipeline.session import check, fresh_checkpoint, session
+from lily.pipeline.session import check, fresh_checkpoint, progress, session
 from lily.store.database import HOME
 from lily.store.presence import alive, is_loading, presence
 from lily.telemetry import LOOP_FAILURES, logger
@@ -35,7 +35,7 @@ def start(spark: SparkSession, stage: "LakeStage", checkpoint: Path) -> Streamin
     return (
         ticks.writeStream.foreachBatch(stage.tick)
         .trigger(processingTime=EVERY)
-        .option("checkpointLocation", str(checkpoint))
+        .options(**progress(checkpoint))
         .start()
     )
 

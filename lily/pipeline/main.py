@@ -20,7 +20,7 @@ from lily.pipeline import kafka, lake
 from lily.pipeline.ingest import Job
 from lily.pipeline.kafka import KafkaStage
 from lily.pipeline.propagate import Attached
-from lily.pipeline.session import check, fresh_checkpoint, session
+from lily.pipeline.session import check, fresh_checkpoint, progress, session
 from lily.pipeline.source import LogSource
 from lily.store import positions, takeover
 from lily.store.lag import lag
@@ -105,7 +105,7 @@ def _work(core: Core, stop: Event, me: Presence, turn: Turn) -> None:
         )
         query = (
             frame.writeStream.foreachBatch(job.apply)
-            .option("checkpointLocation", str(fresh_checkpoint(home / "checkpoints" / DUTY)))
+            .options(**progress(fresh_checkpoint(home / "checkpoints" / DUTY)))
             .start()
         )
         me.say(state="warming")

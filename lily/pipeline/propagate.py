@@ -24,7 +24,7 @@ from lily.errors import NotFound, Unavailable
 from lily.lineage.stirred import Told
 from lily.pipeline.nightly import Nightly
 from lily.pipeline.recompute import recompute
-from lily.pipeline.session import check, fresh_checkpoint, session
+from lily.pipeline.session import check, fresh_checkpoint, progress, session
 from lily.store import takeover
 from lily.store.lease import Lease
 from lily.store.presence import presence
@@ -129,7 +129,7 @@ class PropagateStage:
         query = (
             frame.writeStream.foreachBatch(self.apply)
             .queryName(DUTY)
-            .option("checkpointLocation", str(checkpoint))
+            .options(**progress(checkpoint))
             .start()
         )
         self._loop.start()

@@ -25,9 +25,11 @@ from lily.types import Tenant
 NAME = "cascade"
 CHUNK = 1_000
 PAGE = 1_000
-# AssetCreated matters only for a container that was purged and came back.
-KINDS = ("AssetDeleted", "AssetRestored", "AssetPurged", "AssetCreated")
+KINDS = ("AssetDeleted", "AssetRestored", "AssetPurged")
+# Matters only for a container that was purged and came back.
+BACK = "AssetCreated"
 
+ANY_BURIED = "SELECT EXISTS (SELECT FROM tombstone WHERE tenant = %s)"
 BURIED = "SELECT guid FROM tombstone WHERE tenant = %s AND guid = ANY(%s)"
 CONTAINERS = """
 SELECT container FROM unnest(%s::uuid[]) AS container
@@ -71,7 +73,7 @@ class Cascade:
             if position is None:
                 return False
             head = feed.head(unit)
-            links = feed.after(unit, position, PAGE, kinds=KINDS)
+            links = feed.after(unit, position, PAGE, kinds=_kinds(unit))
             done = max(head, position) if len(links) < PAGE else links[-1].position
             moved = 0
             for link in _mattering(unit, links):
@@ -150,17 +152,23 @@ def save(unit: Unit, found: Sequence[Known], decide: Callable[[Known], Outcome])
     return len(changed)
 
 
+def _kinds(unit: Unit) -> tuple[str, ...]:
+    """Where nothing was ever purged, the many facts of new assets need not be read."""
+    row = unit.conn.execute(ANY_BURIED, [unit.tenant.number]).fetchone()
+    return (*KINDS, BACK) if row and row[0] else KINDS
+
+
 def _mattering(unit: Unit, links: Sequence[Link]) -> list[Link]:
     """The facts that something may follow from: most assets contain nothing."""
     number = unit.tenant.number
     guids = [link.guid for link in links]
     if not guids:
         return []
-    created = [link.guid for link in links if link.kind == "AssetCreated"]
+    created = [link.guid for link in links if link.kind == BACK]
     buried = {row[0] for row in unit.conn.execute(BURIED, [number, created]).fetchall()}
     full = {row[0] for row in unit.conn.execute(CONTAINERS, [guids, number]).fetchall()}
     return [
         link for link in links
         if link.kind == "AssetPurged"
-        or (link.guid in full and (link.kind != "AssetCreated" or link.guid in buried))
+        or (link.guid in full and (link.kind != BACK or link.guid in buried))
     ]  # fmt: skip

@@ -1,6 +1,8 @@
 """How texts become words."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lily.assets import words
 
@@ -34,3 +36,15 @@ def test_quotes_and_backslashes_stay_inside_their_lexeme() -> None:
     vector = words.vector("a'b\\c", "x", None, [words.facet("tag", "it's \\ here")])
     assert "'=name:a''b\\\\c'" in vector
     assert "'=tag:it''s \\\\ here'" in vector
+
+
+@given(
+    st.lists(st.text(alphabet="aB7İ.-", min_size=1, max_size=450), max_size=6),
+    st.sampled_from([" ", "\n", ", "]),
+)
+def test_no_word_of_a_description_is_longer_than_a_lexeme(written: list[str], between: str) -> None:
+    found = words._prose(between.join(written))
+    whole = {
+        word[: words.MAX_LEXEME] for word in words._CHUNK.findall(between.join(written).lower())
+    }
+    assert found == whole
