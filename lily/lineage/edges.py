@@ -183,8 +183,7 @@ def _first_seen(known: Known, word: Word, said: dict[str, Any], now: datetime) -
         _moment(word.when[0]), word.when[1], CLAIMED if by_person else 0, 1, None, None, now, now,
         word.cause, 0,
     )  # fmt: skip
-    shown = {"level": edge.level, "origin": edge.origin, "source": source, **said}
-    return [fact("EdgeCreated", edge, word, now, None, shown)]
+    return [fact("EdgeCreated", edge, word, now, None, whole(edge, said))]
 
 
 _moment = lru_cache(maxsize=1024)(from_micros)  # what came together has one time
@@ -196,7 +195,8 @@ def _reshow(known: Known, word: Word, now: datetime) -> list[Fact]:
     known.edge = after
     if before is None:
         known.fresh = True
-        return [fact("EdgeCreated", after, word, now, None, whole(after))]
+        said = stated(after.process, after.transformation, after.masking, after.properties)
+        return [fact("EdgeCreated", after, word, now, None, whole(after, said))]
     facts = changes(before, after, word, now)
     if facts:
         after.version += 1
@@ -283,7 +283,6 @@ def named(edge: Edge) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def whole(edge: Edge) -> dict[str, Any]:
-    shown: dict[str, Any] = {"level": edge.level, "origin": edge.origin, "source": edge.source}
-    shown |= stated(edge.process, edge.transformation, edge.masking, edge.properties)
-    return shown
+def whole(edge: Edge, said: dict[str, Any]) -> dict[str, Any]:
+    """All that is to be told of an edge that is new."""
+    return {"level": edge.level, "origin": edge.origin, "source": edge.source, **said}

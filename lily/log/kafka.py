@@ -1,6 +1,6 @@
 """Kafka as the log: where it is, how to get in, and which topics hold what."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,14 +106,26 @@ def address(url: str) -> tuple[str, str]:
     return parts.netloc, parts.path.strip("/") or "lily"
 
 
-def ensure(kafka: Kafka, cells: Iterable[str], seconds: float = ANSWER) -> dict[str, int]:
+def ensure(kafka: Kafka, cells: Iterable[str]) -> dict[str, int]:
     """Make the topics that are missing; returns how many partitions each topic has."""
+    wanted = {name: _lane_options(kafka) for name in [*lanes(kafka, cells), kafka.topic("usage")]}
+    wanted |= {name: _options(kafka) for name in (kafka.dead, kafka.facts)}
+    return _make(kafka, wanted, ANSWER)
+
+
+def ensure_lanes(kafka: Kafka, cell: str, seconds: float) -> None:
+    """The same for the two that observations of a cell go into, and for nobody else's."""
+    _make(kafka, {name: _lane_options(kafka) for name in lanes(kafka, [cell])}, seconds)
+
+
+def lanes(kafka: Kafka, cells: Iterable[str]) -> list[str]:
+    return [kafka.topic(lane, cell) for cell in cells for lane in LANES]
+
+
+def _make(kafka: Kafka, wanted: Mapping[str, dict[str, str]], seconds: float) -> dict[str, int]:
     from confluent_kafka import KafkaException
     from confluent_kafka.cimpl import NewTopic
 
-    lanes = [kafka.topic(lane, cell) for cell in cells for lane in LANES]
-    wanted = {name: _lane_options(kafka) for name in [*lanes, kafka.topic("usage")]}
-    wanted |= {name: _options(kafka) for name in (kafka.dead, kafka.facts)}
     try:
         admin = _admin(kafka)
         known = admin.list_topics(timeout=seconds).topics

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lily.errors import TooLarge, Unavailable
 from lily.events.signed import HEADER
 from lily.log.departures import Departures
-from lily.log.kafka import HOME, MOST_BYTES, Kafka, ensure
+from lily.log.kafka import HOME, MOST_BYTES, Kafka, ensure_lanes
 from lily.log.postgres import Record
 from lily.types import Place
 
@@ -177,7 +177,7 @@ class KafkaAppender:
         """A cell may be so young that the pipeline has not made its topics yet."""
         async with self._lock:
             if not self._found:
-                await asyncio.to_thread(ensure, self._writer.kafka, [self._cell], PATIENCE)
+                await asyncio.to_thread(ensure_lanes, self._writer.kafka, self._cell, PATIENCE)
                 self._found = True
 
     async def close(self) -> None:

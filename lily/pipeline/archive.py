@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ROWS = 50_000  # in one commit
 LATEST_EVERY = 300.0
+LATEST_PATIENCE = 1800.0  # seconds more, while slices would be stale before they are written
 
 Source = Callable[["Position"], tuple[list[tuple[object, ...]], "Position"]]
 
@@ -77,8 +78,11 @@ class CellArchive:
             if each is not None:
                 each.close()
 
-    def catch_up(self, until: float = float("inf"), latest: bool = False) -> None:
-        """Archive what is new. `latest` refreshes the tables of latest assets at once."""
+    def catch_up(
+        self, until: float = float("inf"), latest: bool = False, hurried: bool = False
+    ) -> None:
+        """Archive what is new. `latest` refreshes the tables of latest assets at once; who is
+        `hurried` leaves them for later, because what is in them changes as it is read."""
         try:
             tenants = self._tenants()
             self._forget_others(tenants)
@@ -88,7 +92,8 @@ class CellArchive:
             lanes: Position = {lane: applied[lane] for lane in LANES}
             if not self._is_level(heads, lanes, {named(*part): at for part, at in parts.items()}):
                 self._archive(tenants, heads, until)
-                self._refresh(tenants, heads, latest)
+                if latest or self._is_due(LATEST_PATIENCE if hurried else 0.0):
+                    self._refresh(tenants)
             with self._core.database.cell(self._cell) as conn:
                 archive.mark_archived(conn, self._reached.get("observations", {}))
             self._tell(tenants)
@@ -232,22 +237,23 @@ class CellArchive:
             end[str(tenant)] = reached
         return found, end
 
-    def _refresh(self, tenants: list[int], heads: dict[int, int], at_once: bool) -> None:
+    def _is_due(self, patience: float) -> bool:
+        """Whether the tables of the latest may be written again."""
+        from lily.lake.tables import ASSETS
+
+        if self._due is None:
+            self._due = monotonic() + self._wait(self.lake.table(ASSETS))
+        return monotonic() >= self._due + patience
+
+    def _refresh(self, tenants: list[int]) -> None:
         """Replace the slices of the latest assets and tags that have changed."""
         from lily.lake.cell import position_of
         from lily.lake.latest import ByFiles, digests_of
         from lily.lake.tables import ASSETS, EDGES, TAGS
 
         writer = self._writer or ByFiles()
-
-        if not at_once and self._due is not None and monotonic() < self._due:
-            return
         assets, tags = self.lake.table(ASSETS), self.lake.table(TAGS)
         edges = self.lake.table(EDGES)
-        if self._due is None:
-            self._due = monotonic() + self._wait(assets)
-        if not at_once and monotonic() < self._due:
-            return
         began = monotonic()
         with self._core.database.frozen(self._cell, tenants) as conn:
             feeds = {str(tenant): head for tenant, head in archive.heads(conn, tenants).items()}

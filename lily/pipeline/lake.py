@@ -104,6 +104,7 @@ class LakeStage:
         self._cells: dict[str, CellArchive] = {}
         self._upkeep_at = monotonic() + FIRST_UPKEEP
         self._yielded = 0
+        self._hurried = False  # others wait for the same machine
         self._guest = guest
         self.busy = Lock()
 
@@ -125,8 +126,8 @@ class LakeStage:
         try:
             if alive(self._core.database, "lake"):
                 return True
-            loading = is_loading(self._core.database)
-            patience = PATIENCE if self._pressed() or loading else 0
+            self._hurried = self._pressed() or is_loading(self._core.database)
+            patience = PATIENCE if self._hurried else 0
         except Unavailable:
             return True
         self._yielded = self._yielded + 1 if self._yielded < patience else 0
@@ -149,7 +150,7 @@ class LakeStage:
         if cell not in self._cells:
             writer = self._writers.get(cell)
             self._cells[cell] = CellArchive(self._core, cell, self._stop.wait, writer)
-        self._safely(lambda: self._cells[cell].catch_up(until))
+        self._safely(lambda: self._cells[cell].catch_up(until, hurried=self._hurried))
 
     def _safely(self, work: Callable[[], object]) -> None:
         try:

@@ -14,7 +14,7 @@ import msgspec
 import psycopg
 
 NULL = "\\N"
-PART = 600
+PART = 1_000  # lines that are handed over at a time
 FEW = 100  # are not worth a second thread
 AHEAD = 4  # parts that may wait for the database
 TURN = 0.0003  # seconds after which whoever makes rows ready lets the others on

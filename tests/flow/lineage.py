@@ -11,7 +11,7 @@ from lily.assets.names import guid_of
 from lily.events.lanes import lane_of
 from lily.events.lineage import EdgeGone, EdgeObservation, EdgeSeen
 from lily.lineage.edges import EdgeMessage
-from lily.store.ingest import Batch, Incoming, Ingest
+from lily.store.ingest import PART, Batch, Incoming, Ingest
 from lily.tags.effective import effective
 from lily.types import Tenant
 from lily.wiring import Core
@@ -41,8 +41,8 @@ def arrivals(tenant: Tenant, messages: Iterable[EdgeMessage]) -> list[Incoming]:
     ]
 
 
-def commit(system: Core, tenant: Tenant, incoming: list[Incoming]) -> None:
-    ingest = Ingest(effective, lambda _: tenant, lambda _: {})
+def commit(system: Core, tenant: Tenant, incoming: list[Incoming], part: int = PART) -> None:
+    ingest = Ingest(effective, lambda _: tenant, lambda _: {}, part)
     with system.database.cell(tenant.cell) as conn:
         ingest.apply(conn, Batch(uuid4(), [], incoming, []), system.clock.now())
 

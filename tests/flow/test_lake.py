@@ -192,6 +192,19 @@ def test_only_slices_that_changed_are_written_again(place: Place) -> None:
     assert (summary["added-data-files"], summary["deleted-data-files"]) == ("1", "1")
 
 
+def test_who_is_hurried_archives_facts_and_leaves_the_latest_for_later(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lily.pipeline.archive.LATEST_EVERY", 0.0)
+    place.say(seen("a"))
+    place.archive.catch_up(hurried=True)
+    assert place.rows("SELECT count(*) FROM facts") == [(1,)]
+    assert archived(place) == []
+    monkeypatch.setattr("lily.pipeline.archive.LATEST_PATIENCE", 0.0)  # as if time had gone by
+    place.archive.catch_up(hurried=True)
+    assert_level(place)
+
+
 def test_history_has_every_version_whole(place: Place) -> None:
     day = random.Random(7)
     known: dict[tuple[str, int], dict[str, Any]] = {}

@@ -6,10 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lily.events.lineage import Edge, EdgeObservation, LineageStated
+from lily.store.ingest import PART
 from lily.types import Tenant
 from lily.wiring import Core
 from tests.conftest import new_tenant
@@ -42,12 +44,15 @@ _stories = st.lists(
 Story = Sequence[tuple[str, EdgeObservation]]
 
 
-def played(system: Core, tenant: Tenant, story: Story, order: list[int], size: int) -> None:
+def played(
+    system: Core, tenant: Tenant, story: Story, order: list[int], size: int, part: int = PART
+) -> None:
+    """So many words a batch, decided `part` by part."""
     messages = [
         edge_message(story[n][1], story[n][0], START + timedelta(minutes=n), n) for n in order
     ]
     for start in range(0, len(messages), size):
-        commit(system, tenant, arrivals(tenant, messages[start : start + size]))
+        commit(system, tenant, arrivals(tenant, messages[start : start + size]), part)
 
 
 def state(core: Core, tenant: Tenant) -> tuple[Any, ...]:
@@ -81,7 +86,7 @@ def test_every_order_ends_in_the_same_graph(
     played(system, one, story, order, len(order))
     mixed = order + chance.choices(order, k=chance.randrange(0, 4))
     chance.shuffle(mixed)
-    played(system, other, story, mixed, chance.randrange(1, 5))
+    played(system, other, story, mixed, chance.randrange(1, 9), part=chance.choice((1, 2)))
     assert state(core, one) == state(core, other), (story, mixed)
 
 
@@ -94,9 +99,12 @@ def test_a_late_statement_does_not_hide_an_edge_from_the_next_one(
     assert live(core, tenant) == set()
 
 
-def test_nothing_is_told_twice(core: Core, system: Core, tenant: Tenant) -> None:
+@pytest.mark.parametrize(("size", "part"), [(2, PART), (5, 1)])
+def test_nothing_is_told_twice(
+    core: Core, system: Core, tenant: Tenant, size: int, part: int
+) -> None:
     story: Story = [("one", join("a", "b")), ("two", join("a", "b"))]
-    played(system, tenant, story, [1, 0, 1, 0, 0], 2)
+    played(system, tenant, story, [1, 0, 1, 0, 0], size, part)
     kinds = rows(core, tenant, "SELECT kind FROM fact WHERE tenant = %s AND kind LIKE 'Edge%%'",
                  tenant.number)  # fmt: skip
     assert kinds == [("EdgeCreated",)]

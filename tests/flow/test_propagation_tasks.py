@@ -11,6 +11,7 @@ import pytest
 from lily.lineage.stirred import MANY_EDGES
 from lily.store import propagation, propagation_feed
 from lily.store.database import direct
+from lily.store.presence import Presence, is_loading, presence
 from lily.store.propagation import Propagator
 from lily.store.propagation_parts import join_moment, open_moment
 from lily.store.propagation_tasks import TaskLoop, Tasks, ask_for_all
@@ -316,6 +317,53 @@ def test_a_tag_does_not_wait_until_an_estate_is_loaded(
     work_off(graph, tasks)
     tasks.close()
     assert graph.arrived() == graph.expected()
+
+
+@pytest.fixture
+def load(system: Core) -> Iterator[Presence]:
+    """Somebody loads files."""
+    with presence(system, "bulk") as me:
+        me.say(state="active")
+        until(lambda: is_loading(system.database), 20)
+        yield me
+
+
+def test_a_task_for_everything_waits_until_an_estate_is_loaded(
+    flood: Graph, load: Presence
+) -> None:
+    flood.settle()
+    tasks = Tasks(flood.propagator, calm=0.001)
+    assert not tasks.step(flood.tenant)
+    assert flood.arrived() == set()
+    load.say(state="idle")
+    until(lambda: not is_loading(flood.system.database), 20)
+    work_off(flood, tasks)
+    tasks.close()
+    assert flood.arrived() == flood.expected()
+    assert len(flood.arrived()) == 6
+
+
+def test_many_edges_of_a_load_become_a_task_and_a_few_do_not(
+    graph: Graph, load: Presence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(propagation, "FLOOD", 3)
+    graph.propagator.small = 100
+    graph.asset("root", tags=["PII"])
+    graph.asset("a", "b", "c", "d")
+    graph.edge("root", "a")
+    graph.settle()
+    assert {name for name, *_ in graph.arrived()} == {"a"}
+    for name in ("b", "c", "d"):
+        graph.edge("root", name)
+    graph.settle()
+    assert {name for name, *_ in graph.arrived()} == {"a"}
+    load.say(state="idle")
+    until(lambda: not is_loading(graph.system.database), 20)
+    tasks = Tasks(graph.propagator)
+    work_off(graph, tasks)
+    tasks.close()
+    assert graph.arrived() == graph.expected()
+    assert len(graph.arrived()) == 4
 
 
 def test_a_plan_that_fails_in_any_way_is_made_again(graph: Graph) -> None:
