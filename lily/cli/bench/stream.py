@@ -19,12 +19,13 @@ WARM = 5.0
 RAW_ASSETS = 50_000
 RAW_CHUNK = 5_000
 LANES = {1: 400}  # requests in flight; batches are as large as what waits
+FEW = 18  # enough that two batches are always under way
 
 
 def measure(where: Place, size: int, lanes: int, seconds: float, hooks: int) -> Report:
     report = Report("stream")
     with _hooks(where, hooks):
-        tally = play(_load(where, report, size, lanes or LANES.get(size, 24), seconds))
+        tally = play(_load(where, report, size, lanes or LANES.get(size, FEW), seconds))
     target = 5_000 if size >= 100 else 1_000 if size == 1 else None
     what = f"committed, in requests of {size}" + (f", {hooks} hooks" if hooks else "")
     report.add(what, tally.rate, "/s", None if hooks else target, "more")
