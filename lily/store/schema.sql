@@ -178,7 +178,7 @@ CREATE FUNCTION lily.lineage_page(me integer, root uuid, up boolean, down boolea
     AS $$
 #variable_conflict use_column
 DECLARE
-  enough int := CASE WHEN kinds IS NULL THEN page END;
+  enough int := CASE WHEN kinds IS NULL AND NOT (up AND down) THEN page END;
   guids uuid[]; depths int[]; ways int[];  -- what is shown, in order, up to the end of the page
   downs uuid[]; ups uuid[];                -- from where the walk went on
   first int; last int;

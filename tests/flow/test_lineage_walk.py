@@ -28,6 +28,15 @@ def page(core: Core, tenant: Tenant, name: str, **asked: Any) -> Page:
     return page_of(row)
 
 
+def paged(core: Core, tenant: Tenant, name: str, size: int, **asked: Any) -> list[Page]:
+    """All pages of so many nodes."""
+    pages = [page(core, tenant, name, limit=size, **asked)]
+    while pages[-1].more:
+        far, last = pages[-1].end
+        pages.append(page(core, tenant, name, limit=size, after=(far, UUID(last)), **asked))
+    return pages
+
+
 def reached(edges: Edges, root: str, depth: int, down: bool) -> dict[str, int]:
     """Breadth first, the way one writes it on paper."""
     out: dict[str, list[str]] = defaultdict(list)
@@ -89,15 +98,23 @@ def test_a_walk_equals_the_reference(
     order = [(n.depth, n.guid) for n in whole.nodes]
     assert order == sorted(order)
     # Page by page it is the same graph, each node and edge once.
-    some, pages = page(core, tenant, root, limit=size, **asked), []
-    while True:
-        pages.append(some)
-        if not some.more:
-            break
-        far, last = some.end
-        some = page(core, tenant, root, limit=size, after=(far, UUID(last)), **asked)
+    pages = paged(core, tenant, root, size, **asked)
     assert [n for each in pages for n in each.nodes] == whole.nodes
     assert sorted([e.id for each in pages for e in each.edges]) == sorted(e.id for e in whole.edges)
+
+
+def test_a_page_tells_of_a_way_that_is_longer_than_the_page(
+    core: Core, system: Core, tenant: Tenant
+) -> None:
+    # By their ids, because pages go by them.
+    back, on, other = sorted((f"db/{n}" for n in range(3)), key=lambda name: guid(tenant, name))
+    ring = [join("root", on), join(on, back), join(back, "root"), join(back, back)]
+    tell(system, tenant, *ring, join("root", other))
+    whole = page(core, tenant, "root", direction="both")
+    assert [(n.depth, n.way) for n in whole.nodes] == [(0, 3), (1, 3), (1, 3), (1, 1)]
+    pages = paged(core, tenant, "root", 1, direction="both")
+    assert [n for each in pages for n in each.nodes] == whole.nodes
+    assert {e.id for each in pages for e in each.edges} == {e.id for e in whole.edges}
 
 
 def test_columns_walk_by_themselves_and_imply_tables(
