@@ -217,7 +217,10 @@ BEGIN
            THEN 'failing' ELSE 'degraded' END) ORDER BY i), '[]')
     INTO nodes
     FROM generate_series(first, cardinality(guids)) i
-    JOIN lily.asset a ON a.tenant = me AND a.guid = guids[i];
+    CROSS JOIN LATERAL (
+      SELECT x.caller_id, x.guid, x.qualified_name, x.asset_name, x.asset_type, x.tags, x.deleted_by,
+             x.layers
+        FROM lily.asset x WHERE x.tenant = me AND x.guid = guids[i] OFFSET 0) a;
   WITH s AS MATERIALIZED (
     SELECT d.node AS up, d.next AS down, d.id
       FROM lily.lineage_stated(me, downs, true, fields, labels, gone) d

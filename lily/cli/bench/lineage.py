@@ -95,7 +95,9 @@ def _await_lake(where: Place, report: Report, tenant: Tenant) -> None:
 
         while not all(map(has_all, ("facts", "assets", "tags", "edges"))):
             if time.perf_counter() - began > LAKE_PATIENCE:
-                report.notes.append("the lake was writing all the while, and took its share")
+                report.notes.append(
+                    "the lake did not have all of it, and may have written meanwhile"
+                )
                 break
             time.sleep(POLL)
     report.add("until the lake had all of it", time.perf_counter() - began, "s")
