@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ROWS = 50_000  # in one commit
 LATEST_EVERY = 300.0
+PAUSE = 2.0  # at most: while one moment of the store is read, it cannot tidy up behind it
 LATEST_PATIENCE = 1800.0  # seconds more, while slices would be stale before they are written
 
 Source = Callable[["Position"], tuple[list[tuple[object, ...]], "Position"]]
@@ -82,13 +83,15 @@ class CellArchive:
         self, until: float = float("inf"), latest: bool = False, hurried: bool = False
     ) -> None:
         """Archive what is new. `latest` refreshes the tables of latest assets at once; who is
-        `hurried` leaves them for later, because what is in them changes as it is read."""
+        `hurried` leaves them for later, because what is in them changes as it is read. So it does
+        while much travels along lineage."""
         try:
             tenants = self._tenants()
             self._forget_others(tenants)
             with self._core.database.cell(self._cell, tenants) as conn:
                 heads, applied = archive.heads(conn, tenants), positions.applied(conn)
                 parts = positions.parts(conn) if self._past is not None else {}
+                hurried = hurried or archive.travels(conn, tenants)
             lanes: Position = {lane: applied[lane] for lane in LANES}
             if not self._is_level(heads, lanes, {named(*part): at for part, at in parts.items()}):
                 self._archive(tenants, heads, until)
@@ -292,7 +295,7 @@ class CellArchive:
             began = monotonic()
             for rows in of.rows_of(conn, tenants, each):
                 yield rows
-                self._rest(monotonic() - began)
+                self._rest(min(monotonic() - began, PAUSE))
                 began = monotonic()
 
     def _wait(self, table: "Table") -> float:

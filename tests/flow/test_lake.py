@@ -38,6 +38,7 @@ from lily.store import past, tenants, views
 from lily.store.edits import Edits
 from lily.store.embedded import Server
 from lily.store.migrate import migrate
+from lily.store.propagation_tasks import ask_for_all
 from lily.tags.effective import effective
 from lily.types import Tenant
 from lily.wiring import Core, services
@@ -202,6 +203,22 @@ def test_who_is_hurried_archives_facts_and_leaves_the_latest_for_later(
     assert archived(place) == []
     monkeypatch.setattr("lily.pipeline.archive.LATEST_PATIENCE", 0.0)  # as if time had gone by
     place.archive.catch_up(hurried=True)
+    assert_level(place)
+
+
+def test_the_latest_waits_until_what_travels_along_lineage_has_arrived(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lily.pipeline.archive.LATEST_EVERY", 0.0)
+    place.say(seen("a"))
+    with place.system.database.whole(place.tenant) as unit:
+        ask_for_all(unit.conn, place.tenant, "test", 1, place.core.clock.now())
+    place.archive.catch_up()
+    assert place.rows("SELECT count(*) FROM facts") == [(1,)]
+    assert archived(place) == []
+    with place.system.database.whole(place.tenant) as unit:
+        unit.conn.execute("UPDATE propagation_task SET state = 'done'")
+    place.archive.catch_up()
     assert_level(place)
 
 
