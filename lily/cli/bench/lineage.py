@@ -93,7 +93,7 @@ def _await_lake(where: Place, report: Report, tenant: Tenant) -> None:
             table = lake.find(name)
             return table is not None and position_of(table).get(str(tenant.number), 0) >= head
 
-        while not all(map(has_all, ("facts", "assets", "tags", "edges"))):
+        while not all(map(has_all, ("facts", "assets_history", "assets", "tags", "edges"))):
             if time.perf_counter() - began > LAKE_PATIENCE:
                 report.notes.append(
                     "the lake did not have all of it, and may have written meanwhile"
