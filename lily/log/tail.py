@@ -49,11 +49,13 @@ class Tail:
         self._known: Mapping[str, str] = {}
         self._looked = float("-inf")
 
-    def read(self, start: Offsets, seconds: float) -> list[Stretch]:
-        """What is behind `start`; waits up to `seconds` for something to appear."""
+    def read(self, start: Offsets, seconds: float, most: int | None = None) -> list[Stretch]:
+        """What is behind `start`, of core not more than `most`; waits up to `seconds` for something
+        to appear."""
         end = monotonic() + seconds
+        share = self._shares.core if most is None else min(most, self._shares.core)
         while True:
-            found = self._sweep(start)
+            found = self._sweep(start, share)
             if found or monotonic() >= end:
                 return found
             self._sleep(min(POLL, max(0.0, end - monotonic())))
@@ -74,26 +76,26 @@ class Tail:
         for conn in self._connections.values():
             conn.close()
 
-    def _sweep(self, start: Offsets) -> list[Stretch]:
+    def _sweep(self, start: Offsets, share: int) -> list[Stretch]:
         """Of the cells that have a start; where others begin is not ours to guess."""
         found = []
         for cell, url in self.cells().items():
             if cell not in start or self._away.get(cell, 0.0) > monotonic():
                 continue
             try:
-                found += self._sweep_cell(self._open(cell, url), cell, start[cell])
+                found += self._sweep_cell(self._open(cell, url), cell, start[cell], share)
             except psycopg.OperationalError:
                 self._drop(cell)
         return found
 
     def _sweep_cell(
-        self, conn: psycopg.Connection, cell: str, start: Mapping[Lane, int]
+        self, conn: psycopg.Connection, cell: str, start: Mapping[Lane, int], share: int
     ) -> list[Stretch]:
         after: dict[Lane, int] = {lane: start.get(lane, 0) for lane in LANES}
         marks = postgres.high_water(conn, after)
-        core = self._stretch(conn, cell, "core", after, marks, self._shares.core)
-        share = self._shares.fields_beside_core if core else self._shares.fields_alone
-        fields = self._stretch(conn, cell, "fields", after, marks, share)
+        core = self._stretch(conn, cell, "core", after, marks, share)
+        beside = self._shares.fields_beside_core if core else self._shares.fields_alone
+        fields = self._stretch(conn, cell, "fields", after, marks, beside)
         return [stretch for stretch in (core, fields) if stretch is not None]
 
     def _stretch(

@@ -15,6 +15,7 @@ from lily.errors import NotFound, Unavailable
 from lily.pipeline.behind import Behind
 from lily.pipeline.decode import Decoded, Row, decode
 from lily.pipeline.hooks import HookCache, load_hooks
+from lily.pipeline.pace import LARGE
 from lily.pipeline.source import REHEARSAL, unpack
 from lily.store import scrapers
 from lily.store.database import HOME
@@ -27,8 +28,6 @@ from lily.telemetry import logger
 from lily.types import Lane, Tenant
 from lily.wiring import Core
 
-# Behind a smaller batch the next would only be smaller still, and Spark takes as long to plan it.
-LARGE = 500
 TURN = 0.25
 PRESSED = 3.0  # seconds after a large batch
 REHEARSALS = 5
@@ -105,6 +104,7 @@ class Job:
                 ready = [self._ready(*each, dead.get(each[0], ())) for each in cells.items()]
             self._behind.submit(lambda: self._write_all(ready, began))
             if sum(len(each.raws) for each in ready) < LARGE:
+                # The next would only be smaller still, and Spark takes as long to plan it.
                 self._behind.settle()
             else:
                 self._large_at = began

@@ -23,6 +23,7 @@ from lily.clock import SystemClock
 from lily.events.envelope import Envelope, encode
 from lily.events.observations import Nothing
 from lily.log.tail import Offsets, Stretch, Tail
+from lily.pipeline.pace import Pace
 from lily.store import positions
 from lily.store.database import Database
 from lily.types import LANES
@@ -69,6 +70,7 @@ class LogReader(SimpleDataSourceStreamReader):
         self._rehearsed = float("-inf")
         self._database: Database | None = None
         self._tail: Tail | None = None
+        self._pace = Pace()
 
     def initialOffset(self) -> dict[str, Any]:
         return _pack(self._applied() if self._begins(0.0) else {REHEARSAL: {}})
@@ -80,7 +82,9 @@ class LogReader(SimpleDataSourceStreamReader):
             if not self._begins(0.0 if turns < MANY else WAIT):
                 return self._rehearse(start, turns)
         offsets = self._with_new_cells(offsets)
-        stretches = self._open().read(offsets, WAIT)
+        time.sleep(self._pace.linger(time.monotonic()))
+        stretches = self._open().read(offsets, WAIT, self._pace.most)
+        self._pace.took(sum(len(each.rows) for each in stretches))
         if not stretches:
             return iter([]), start
         for stretch in stretches:

@@ -798,7 +798,18 @@ CREATE TABLE lily.asset_core_0 (
     own_tags text[],
     own_terms text[]
 )
-WITH (toast_tuple_target='4080');
+WITH (toast_tuple_target='4080', autovacuum_analyze_scale_factor='0.2');
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN description SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN metadata SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN details SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN deleted_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN created_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN observed_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN applied_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN cause SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN log_offset SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN statement SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN edited SET STATISTICS 0;
 
 ALTER TABLE ONLY lily.asset_core_0 FORCE ROW LEVEL SECURITY;
 
@@ -841,7 +852,18 @@ CREATE TABLE lily.asset_core_1 (
     own_tags text[],
     own_terms text[]
 )
-WITH (toast_tuple_target='4080');
+WITH (toast_tuple_target='4080', autovacuum_analyze_scale_factor='0.2');
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN description SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN metadata SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN details SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN deleted_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN created_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN observed_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN applied_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN cause SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN log_offset SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN statement SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN edited SET STATISTICS 0;
 
 ALTER TABLE ONLY lily.asset_core_1 FORCE ROW LEVEL SECURITY;
 
@@ -926,7 +948,19 @@ CREATE TABLE lily.asset_fields_0 (
     search tsvector CONSTRAINT asset_search_not_null NOT NULL,
     own_tags text[],
     own_terms text[]
-);
+)
+WITH (autovacuum_analyze_scale_factor='0.2');
+ALTER TABLE ONLY lily.asset_fields_0 ALTER COLUMN description SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_0 ALTER COLUMN metadata SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_0 ALTER COLUMN details SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_0 ALTER COLUMN deleted_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_0 ALTER COLUMN created_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_0 ALTER COLUMN observed_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_0 ALTER COLUMN applied_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_0 ALTER COLUMN cause SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_0 ALTER COLUMN log_offset SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_0 ALTER COLUMN statement SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_0 ALTER COLUMN edited SET STATISTICS 0;
 
 ALTER TABLE ONLY lily.asset_fields_0 FORCE ROW LEVEL SECURITY;
 
@@ -968,7 +1002,19 @@ CREATE TABLE lily.asset_fields_1 (
     search tsvector CONSTRAINT asset_search_not_null NOT NULL,
     own_tags text[],
     own_terms text[]
-);
+)
+WITH (autovacuum_analyze_scale_factor='0.2');
+ALTER TABLE ONLY lily.asset_fields_1 ALTER COLUMN description SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_1 ALTER COLUMN metadata SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_1 ALTER COLUMN details SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_1 ALTER COLUMN deleted_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_1 ALTER COLUMN created_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_1 ALTER COLUMN observed_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_1 ALTER COLUMN applied_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_1 ALTER COLUMN cause SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_1 ALTER COLUMN log_offset SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_1 ALTER COLUMN statement SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_1 ALTER COLUMN edited SET STATISTICS 0;
 
 ALTER TABLE ONLY lily.asset_fields_1 FORCE ROW LEVEL SECURITY;
 
@@ -1010,7 +1056,19 @@ CREATE TABLE lily.asset_fields_2 (
     search tsvector CONSTRAINT asset_search_not_null NOT NULL,
     own_tags text[],
     own_terms text[]
-);
+)
+WITH (autovacuum_analyze_scale_factor='0.2');
+ALTER TABLE ONLY lily.asset_fields_2 ALTER COLUMN description SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_2 ALTER COLUMN metadata SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_2 ALTER COLUMN details SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_2 ALTER COLUMN deleted_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_2 ALTER COLUMN created_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_2 ALTER COLUMN observed_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_2 ALTER COLUMN applied_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_2 ALTER COLUMN cause SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_2 ALTER COLUMN log_offset SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_2 ALTER COLUMN statement SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_2 ALTER COLUMN edited SET STATISTICS 0;
 
 ALTER TABLE ONLY lily.asset_fields_2 FORCE ROW LEVEL SECURITY;
 
@@ -1052,7 +1110,19 @@ CREATE TABLE lily.asset_fields_3 (
     search tsvector CONSTRAINT asset_search_not_null NOT NULL,
     own_tags text[],
     own_terms text[]
-);
+)
+WITH (autovacuum_analyze_scale_factor='0.2');
+ALTER TABLE ONLY lily.asset_fields_3 ALTER COLUMN description SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_3 ALTER COLUMN metadata SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_3 ALTER COLUMN details SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_3 ALTER COLUMN deleted_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_3 ALTER COLUMN created_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_3 ALTER COLUMN observed_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_3 ALTER COLUMN applied_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_3 ALTER COLUMN cause SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_3 ALTER COLUMN log_offset SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_3 ALTER COLUMN statement SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_fields_3 ALTER COLUMN edited SET STATISTICS 0;
 
 ALTER TABLE ONLY lily.asset_fields_3 FORCE ROW LEVEL SECURITY;
 
@@ -1376,7 +1446,14 @@ CREATE TABLE lily.fact (
     salt bytea,
     payload_hash bytea NOT NULL,
     hash bytea NOT NULL
-);
+)
+WITH (autovacuum_analyze_scale_factor='0.2');
+ALTER TABLE ONLY lily.fact ALTER COLUMN version SET STATISTICS 0;
+ALTER TABLE ONLY lily.fact ALTER COLUMN cause SET STATISTICS 0;
+ALTER TABLE ONLY lily.fact ALTER COLUMN payload SET STATISTICS 0;
+ALTER TABLE ONLY lily.fact ALTER COLUMN salt SET STATISTICS 0;
+ALTER TABLE ONLY lily.fact ALTER COLUMN payload_hash SET STATISTICS 0;
+ALTER TABLE ONLY lily.fact ALTER COLUMN hash SET STATISTICS 0;
 
 ALTER TABLE ONLY lily.fact FORCE ROW LEVEL SECURITY;
 
@@ -1617,7 +1694,11 @@ CREATE TABLE lily.log_core (
     at timestamp with time zone DEFAULT clock_timestamp() CONSTRAINT log_at_not_null NOT NULL,
     key text CONSTRAINT log_key_not_null NOT NULL,
     value text CONSTRAINT log_value_not_null NOT NULL
-);
+)
+WITH (autovacuum_analyze_scale_factor='0.5', autovacuum_vacuum_insert_threshold='-1');
+ALTER TABLE ONLY lily.log_core ALTER COLUMN at SET STATISTICS 0;
+ALTER TABLE ONLY lily.log_core ALTER COLUMN key SET STATISTICS 0;
+ALTER TABLE ONLY lily.log_core ALTER COLUMN value SET STATISTICS 0;
 
 ALTER TABLE lily.log_core OWNER TO lily_owner;
 
@@ -1637,7 +1718,11 @@ CREATE TABLE lily.log_fields (
     at timestamp with time zone DEFAULT clock_timestamp() CONSTRAINT log_at_not_null NOT NULL,
     key text CONSTRAINT log_key_not_null NOT NULL,
     value text CONSTRAINT log_value_not_null NOT NULL
-);
+)
+WITH (autovacuum_analyze_scale_factor='0.5', autovacuum_vacuum_insert_threshold='-1');
+ALTER TABLE ONLY lily.log_fields ALTER COLUMN at SET STATISTICS 0;
+ALTER TABLE ONLY lily.log_fields ALTER COLUMN key SET STATISTICS 0;
+ALTER TABLE ONLY lily.log_fields ALTER COLUMN value SET STATISTICS 0;
 
 ALTER TABLE lily.log_fields OWNER TO lily_owner;
 
