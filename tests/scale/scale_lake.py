@@ -19,7 +19,9 @@ from lily.store.migrate import migrate
 from lily.wiring import Core, jars
 from lily.wiring import core as build_core
 from tests.flow import test_lake as flow
+from tests.flow import test_lake_readers as readers
 from tests.flow.corridor import append
+from tests.flow.lake import Place, assert_level, seen
 from tests.scale.kafka_lily import fetch_jars
 from tests.scale.storage import BUCKET, bundle, nessie, s3
 
@@ -31,22 +33,22 @@ test_history_survives_a_purge = flow.test_history_survives_a_purge_and_a_new_beg
 test_facts_and_observations = flow.test_facts_and_observations_are_those_of_feed_and_log
 test_killed_around_its_commits = flow.test_killed_around_its_commits_it_loses_and_doubles_nothing
 test_of_two_archivists = flow.test_of_two_archivists_at_once_one_loses_and_nothing_is_doubled
-test_an_export = flow.test_an_export_has_the_rows_of_the_tenant_only
+test_an_export = readers.test_an_export_has_the_rows_of_the_tenant_only
 
 
 # Nessie shows the newest snapshot of a table only; the earlier ones are in commits of its own.
 ours = pytest.mark.parametrize("here", ["database"], indirect=True)
-test_an_earlier_snapshot = ours(flow.test_an_earlier_snapshot_can_still_be_read)
-test_upkeep = ours(flow.test_upkeep_joins_files_and_keeps_every_row_and_the_position)
+test_an_earlier_snapshot = ours(readers.test_an_earlier_snapshot_can_still_be_read)
+test_upkeep = ours(readers.test_upkeep_joins_files_and_keeps_every_row_and_the_position)
 
 
 @ours
-def test_upkeep_where_a_catalog_keeps_files_removes_what_expired_alone(place: flow.Place) -> None:
+def test_upkeep_where_a_catalog_keeps_files_removes_what_expired_alone(place: Place) -> None:
     """As with a REST catalog that shows all snapshots: nothing is swept, only what they had."""
     lake = place.archive.lake
     lake.is_ours = False
     for number in range(10):
-        place.say(flow.seen(f"t{number}"))
+        place.say(seen(f"t{number}"))
         place.archive.catch_up()
     sql = "SELECT guid, version FROM assets_history ORDER BY ALL"
     before = place.rows(sql)
@@ -57,15 +59,15 @@ def test_upkeep_where_a_catalog_keeps_files_removes_what_expired_alone(place: fl
     assert done["assets_history"].snapshots_expired > 0
     assert done["assets_history"].files_removed > 0
     assert place.rows(sql) == before
-    place.say(flow.seen("t1", description="later"))
+    place.say(seen("t1", description="later"))
     place.archive.catch_up(latest=True)
-    flow.assert_level(place)
+    assert_level(place)
 
 
 @pytest.mark.parametrize("here", ["rest"], indirect=True)
-def test_upkeep_leaves_snapshots_and_files_to_nessie(place: flow.Place) -> None:
+def test_upkeep_leaves_snapshots_and_files_to_nessie(place: Place) -> None:
     for number in range(10):
-        place.say(flow.seen(f"t{number}"))
+        place.say(seen(f"t{number}"))
         place.archive.catch_up()
     sql = "SELECT guid, version FROM assets_history ORDER BY ALL"
     before = place.rows(sql)
@@ -73,23 +75,23 @@ def test_upkeep_leaves_snapshots_and_files_to_nessie(place: flow.Place) -> None:
     assert done["assets_history"].files_joined >= 8
     assert done["assets_history"].files_removed == done["assets_history"].snapshots_expired == 0
     assert place.rows(sql) == before
-    place.say(flow.seen("t1", description="later"))
+    place.say(seen("t1", description="later"))
     place.archive.catch_up(latest=True)
-    flow.assert_level(place)
+    assert_level(place)
 
 
 @pytest.mark.parametrize("here", ["rest"], indirect=True)
 def test_spark_merges_what_differs(
-    place: flow.Place,
+    place: Place,
     spark_master: str,
     tmp_path: Path,
     missing: Callable[[str], NoReturn],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fetch_jars(missing)
-    monkeypatch.setattr(flow, "JARS", [*jars(load()), bundle(missing)])
+    monkeypatch.setattr(readers, "JARS", [*jars(load()), bundle(missing)])
     monkeypatch.setenv("AWS_REGION", "us-east-1")
-    flow.test_spark_merges_what_differs_into_the_same_tables(place, spark_master, tmp_path)
+    readers.test_spark_merges_what_differs_into_the_same_tables(place, spark_master, tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -134,15 +136,15 @@ def _cores(
         each.close()
 
 
-def test_a_dedicated_tenant_has_files_and_tables_apart(place: flow.Place, server: Server) -> None:
+def test_a_dedicated_tenant_has_files_and_tables_apart(place: Place, server: Server) -> None:
     apart = f"apart_{place.tenant.number}"
     database, clock, seal = place.core.database, place.core.clock, place.core.seal
     admin, who = tenants.Admin("root", "unused"), Actor("tester", "test")
     url = server.create_database(f"{apart}_{place.core.settings.lake[-4:]}")
     alone = tenants.create_dedicated(database, clock, seal, apart, url, admin, who)
-    append(place.core, alone, flow.seen("apart.canary"))
+    append(place.core, alone, seen("apart.canary"))
     place.corridor.run(alone.cell)
-    place.say(flow.seen("shared"))
+    place.say(seen("shared"))
     archive = CellArchive(place.system, alone.cell)
     archive.catch_up(latest=True)
     place.archive.catch_up(latest=True)
