@@ -19,7 +19,7 @@ WARM = 5.0
 RAW_ASSETS = 50_000
 RAW_CHUNK = 5_000
 LANES = {1: 400}  # requests in flight; batches are as large as what waits
-FEW = 18  # enough that two batches are always under way
+FEW = 20  # enough that two batches are always under way
 
 
 def measure(where: Place, size: int, lanes: int, seconds: float, hooks: int) -> Report:
