@@ -66,13 +66,16 @@ def _retention(policy: Any) -> list[FieldError]:
     field = "details.retention_policy"
     if not isinstance(policy, dict):
         return [FieldError(field, "must be an object")]
+    enabled = policy.get("enabled")
+    if not isinstance(enabled, bool):
+        return [FieldError(f"{field}.enabled", "must be true or false")]
     days, action = policy.get("retention_period_days"), policy.get("action_after_expiry")
     found = []
-    if policy.get("enabled") and (not isinstance(days, int) or isinstance(days, bool)):
+    if enabled and (not isinstance(days, int) or isinstance(days, bool)):
         found.append(FieldError(f"{field}.retention_period_days", "must be a whole number"))
     elif isinstance(days, int) and not 0 <= days <= 36_500:
         found.append(FieldError(f"{field}.retention_period_days", "must be 0 to 36500"))
-    if action not in RETENTION_ACTIONS and (policy.get("enabled") or action is not None):
+    if action not in RETENTION_ACTIONS and (enabled or action is not None):
         known = " or ".join(RETENTION_ACTIONS)
         found.append(FieldError(f"{field}.action_after_expiry", f"must be {known}"))
     return found
