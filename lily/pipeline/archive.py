@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lily import wiring
 from lily.errors import Fenced, Unavailable
 from lily.log.kafka_past import is_part, named
-from lily.store import archive, edge_slices, past, positions, slices
+from lily.store import archive, edge_slices, past, positions, propagation, slices
 from lily.telemetry import LAKE_LAG_SECONDS
 from lily.types import LANES
 from lily.wiring import Core
@@ -91,7 +91,7 @@ class CellArchive:
             with self._core.database.cell(self._cell, tenants) as conn:
                 heads, applied = archive.heads(conn, tenants), positions.applied(conn)
                 parts = positions.parts(conn) if self._past is not None else {}
-                hurried = hurried or archive.travels(conn, tenants)
+                hurried = hurried or propagation.travels(conn, tenants)
             lanes: Position = {lane: applied[lane] for lane in LANES}
             if not self._is_level(heads, lanes, {named(*part): at for part, at in parts.items()}):
                 self._archive(tenants, heads, until)

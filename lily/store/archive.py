@@ -34,9 +34,6 @@ SINCE = (
     "SELECT coalesce(extract(epoch FROM now() - min(at)), 0)::float8 FROM fact"
     " WHERE tenant = %s AND position = %s"
 )
-TRAVELS = (
-    "SELECT EXISTS (SELECT FROM propagation_task WHERE tenant = ANY(%s) AND state = 'waiting')"
-)
 ARCHIVED = (
     "SELECT r.lane, a.position - r.position, extract(epoch FROM now() - r.at)::float8"
     " FROM archived r JOIN applied a ON a.lane = r.lane AND a.part = 0"
@@ -88,12 +85,6 @@ def mark_archived(conn: psycopg.Connection, reached: Mapping[str, int]) -> None:
 
 def heads(conn: psycopg.Connection, tenants: Sequence[int]) -> dict[int, int]:
     return dict(conn.execute(HEADS, [list(tenants)]).fetchall())
-
-
-def travels(conn: psycopg.Connection, tenants: Sequence[int]) -> bool:
-    """Whether something large is on its way along lineage, and changes assets as it goes."""
-    row = conn.execute(TRAVELS, [list(tenants)]).fetchone()
-    return bool(row and row[0])
 
 
 def facts_after(

@@ -82,6 +82,7 @@ ALL_WAITS = """
 SELECT 1 FROM propagation_task
  WHERE tenant = %s AND state = 'waiting' AND whole AND names IS NULL
 """
+ANY_WAITS = "SELECT 1 FROM propagation_task WHERE tenant = ANY(%s) AND state = 'waiting' LIMIT 1"
 MANY_STARTS = 20_000
 FLOOD = 500  # facts at once: an estate is being loaded
 URGENT = 50  # assets whose own labels changed meanwhile; more are part of the load
@@ -297,6 +298,11 @@ def standing(conn: psycopg.Connection, tenant: int) -> int:
     """How far facts were handled."""
     row = conn.execute(STANDS, [CONSUMER, tenant]).fetchone()
     return row[0] if row else 0
+
+
+def travels(conn: psycopg.Connection, tenants: Sequence[int]) -> bool:
+    """Whether a large reach is on its way along lineage, and changes assets as it goes."""
+    return conn.execute(ANY_WAITS, [list(tenants)]).fetchone() is not None
 
 
 def position(conn: psycopg.Connection, tenant: int) -> int:

@@ -12,7 +12,7 @@ import psycopg
 
 from lily.lineage.stirred import KINDS, MANY_EDGES, Told
 from lily.store.database import Database, bind_many
-from lily.store.propagation import ALL_WAITS, CONSUMER, connect, standing
+from lily.store.propagation import ALL_WAITS, CONSUMER, connect, standing, travels
 
 POLL = 0.25  # a notification is a hint; this is the promise
 AWAY = 1.0
@@ -25,7 +25,6 @@ FAR = 200_000  # positions that are skipped before the store is told
 LATE = 30.0  # seconds after which it is told anyway
 
 HEADS = "SELECT tenant, position FROM feed_head WHERE tenant = ANY(%s)"
-WAITING = "SELECT 1 FROM propagation_task WHERE tenant = %s AND state = 'waiting' LIMIT 1"
 PLACES = "SELECT tenant, position FROM consumer WHERE name = %s AND tenant = ANY(%s)"
 # What can stir something. First creations matter with labels, or where rules carry other fields,
 # or where edges have waited for them; what propagation itself has told is left out.
@@ -131,8 +130,7 @@ def rests_at(conn: psycopg.Connection, tenant: int) -> int | None:
     facts, end = read(conn, tenant, standing(conn, tenant), head)
     while not facts and end < head:
         facts, end = read(conn, tenant, end, head)
-    waiting = conn.execute(WAITING, [tenant]).fetchone()
-    return None if facts or waiting else head
+    return None if facts or travels(conn, [tenant]) else head
 
 
 def _told(position: int, kind: str, guid: UUID | None, cause: str, payload: str | None) -> Told:

@@ -239,11 +239,7 @@ def _unsettled(unit: Unit, found: dict[UUID, Target]) -> dict[UUID, Target]:
 def is_settled(unit: Unit) -> bool:
     """Whether everything that the feed tells has travelled along lineage."""
     tenant = unit.tenant.number
-    row = unit.conn.execute(
-        "SELECT EXISTS (SELECT FROM propagation_task WHERE tenant = %s AND state = 'waiting')",
-        [tenant],
-    ).fetchone()
-    if row and row[0]:
+    if propagation.travels(unit.conn, [tenant]):
         return False
     # Who carries does not tell at once of facts that carry nothing: those are looked through here.
     head, known = feed.head(unit), _QUIET.get(unit.tenant.id, 0)

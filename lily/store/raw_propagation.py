@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from lily.store.database import Database, Unit
-from lily.store.propagation import standing
+from lily.store.propagation import standing, travels
 from lily.types import Tenant
 
 ARRIVED = "SELECT count(*) FROM propagated WHERE tenant = %s AND root = %s"
@@ -13,7 +13,6 @@ ALL = """
 SELECT guid, name, root, depth FROM propagated WHERE tenant = %s AND field = 'tag' AND rule IS NULL
 """
 COUNT = "SELECT count(*) FROM propagated WHERE tenant = %s"
-OPEN = "SELECT 1 FROM propagation_task WHERE tenant = %s AND state = 'waiting' LIMIT 1"
 HEAD = "SELECT position FROM feed_head WHERE tenant = %s"
 PENDING = """
 SELECT 1 FROM fact
@@ -60,7 +59,7 @@ def is_quiet(database: Database, tenant: Tenant) -> bool:
         at = standing(unit.conn, number)
         if unit.conn.execute(PENDING, [number, at, KINDS]).fetchone():
             return False
-        return unit.conn.execute(OPEN, [number]).fetchone() is None
+        return not travels(unit.conn, [number])
 
 
 def head(unit: Unit) -> int:

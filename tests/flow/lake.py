@@ -2,10 +2,10 @@
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from lily.assets.edits import Who
 from lily.assets.model import public
@@ -43,8 +43,10 @@ class Place(msgspec.Struct):
         return read.query(self.archive.lake, sql, self.tenant.number, at).rows
 
 
-def opened(server: Server, home: Path) -> Iterator[tuple[Core, Core]]:
+@pytest.fixture(scope="module")
+def here(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Core, Core]]:
     """A database of its own, for the tests of a module."""
+    home = tmp_path_factory.mktemp("lake")
     url = server.create_database(home.name)
     migrate(url)
     settings = load(home=home, database=url)
@@ -54,8 +56,10 @@ def opened(server: Server, home: Path) -> Iterator[tuple[Core, Core]]:
         each.close()
 
 
-def placed(core: Core, system: Core) -> Iterator[Place]:
+@pytest.fixture
+def place(here: tuple[Core, Core]) -> Iterator[Place]:
     """A tenant of its own, for one test."""
+    core, system = here
     corridor, archive = Corridor(system), CellArchive(system, "home")
     yield Place(core, system, corridor, archive, new_tenant(core))
     corridor.close()

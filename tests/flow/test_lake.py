@@ -4,7 +4,6 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -24,7 +23,7 @@ from lily.store.edits import Edits
 from lily.store.embedded import Server
 from lily.store.propagation_tasks import ask_for_all
 from lily.tags.effective import effective
-from lily.wiring import Core
+from tests.flow import lake
 from tests.flow.corridor import append
 from tests.flow.lake import (
     ANN,
@@ -35,22 +34,12 @@ from tests.flow.lake import (
     assert_complete,
     assert_level,
     counted,
-    opened,
-    placed,
     seen,
     stored,
 )
 from tests.flow.lineage import join, part
 
-
-@pytest.fixture(scope="module")
-def here(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Core, Core]]:
-    yield from opened(server, tmp_path_factory.mktemp("lake"))
-
-
-@pytest.fixture
-def place(here: tuple[Core, Core]) -> Iterator[Place]:
-    yield from placed(*here)
+here, place = lake.here, lake.place
 
 
 def test_the_latest_assets_equal_the_store(place: Place) -> None:

@@ -4,7 +4,6 @@ import io
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -28,30 +27,21 @@ from lily.store import archive as reads
 from lily.store.edits import Edits
 from lily.store.embedded import Server
 from lily.tags.effective import effective
-from lily.wiring import Core, services
+from lily.wiring import services
 from tests.callers import bearer, minted
 from tests.conftest import new_tenant
+from tests.flow import lake
 from tests.flow.lake import (
     ANN,
     TABLES,
     Place,
     a_day,
     assert_level,
-    opened,
-    placed,
     seen,
 )
 from tests.serving import serving
 
-
-@pytest.fixture(scope="module")
-def here(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Core, Core]]:
-    yield from opened(server, tmp_path_factory.mktemp("lake"))
-
-
-@pytest.fixture
-def place(here: tuple[Core, Core]) -> Iterator[Place]:
-    yield from placed(*here)
+here, place = lake.here, lake.place
 
 
 def test_an_earlier_snapshot_can_still_be_read(place: Place) -> None:
