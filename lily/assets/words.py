@@ -24,11 +24,14 @@ _PLAIN = (str, int, float, bool)
 _MARKS = bytes(c if chr(c).isalnum() and c < 128 else 32 for c in range(256))
 _PROSE = _MARKS.lower()
 
-# Words of prose that tell nothing. Names keep them; descriptions would be a third longer.
+# Words of prose that tell nothing. Names keep them; descriptions would be half as long again.
 _COMMON = (
-    "an and are as at be been but by can for from had has have if in into is it its no not of"
-    " on or our so such than that the their then there these they this those to was we were"
-    " which will with you your"
+    "about after again all also am an and any are as at be because been before being"
+    " between both but by can did do does doing down during each few for from further had has"
+    " have having he her here him his how if in into is it its just me more most my no nor"
+    " not of off on once only or other our out over own same she should so some such than that"
+    " the their them then there these they this those to too under until up very was we were"
+    " what when where which while who whom why will with you your"
 )
 COMMON = frozenset(_COMMON.split())
 
@@ -105,8 +108,8 @@ def vector(
     if places:
         parts.append("'" + "':1B '".join(places) + "':1B")
     if description:
-        prose = _prose(description)
-        prose.difference_update(COMMON, names, places)
+        prose = _prose(description) - COMMON
+        prose.difference_update(names, places)
         if prose:
             parts.append("'" + "':1C '".join(prose) + "':1C")
     # The name whole too, so that exact matches can come first.
@@ -120,18 +123,20 @@ def vector(
 
 
 def _place_words(qualified_name: str, name: str) -> Iterable[str]:
-    """Those of a field begin with those of its parent, which many others have too."""
-    parent, mark, own = qualified_name.rpartition("#")
+    """They begin with those of what it lies in, which many others have too."""
+    place, mark, own = qualified_name.rpartition("#")
+    if not mark:
+        place, mark, own = qualified_name.rpartition(".")
     if not mark:
         return split(own)
     if own == name:
-        return _parent_words(parent)  # its own are the name's, which weigh more
-    return dict.fromkeys((*_parent_words(parent), *split(own)))
+        return _shared_words(place)  # its own are the name's, which weigh more
+    return dict.fromkeys((*_shared_words(place), *split(own)))
 
 
-@lru_cache(maxsize=1024)
-def _parent_words(parent: str) -> tuple[str, ...]:
-    return split(parent)
+@lru_cache(maxsize=8192)
+def _shared_words(place: str) -> tuple[str, ...]:
+    return split(place)
 
 
 def quoted(lexeme: str) -> str:

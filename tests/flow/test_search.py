@@ -8,6 +8,7 @@ import pytest
 from lily.assets.query import parse
 from lily.events.observations import AssetGone, AssetSeen
 from lily.store.search import Found, search
+from lily.store.tidying import MANY, Tidying, tidy
 from lily.types import Tenant
 from lily.wiring import Core
 from tests.conftest import new_tenant
@@ -254,3 +255,32 @@ def test_the_functions_take_no_tenant(home: str) -> None:
             " AND proname LIKE 'search%' AND 'tenant' = ANY (proargnames)"
         ).fetchone()
     assert named == (0,)
+
+
+def test_new_words_are_found_before_and_after_they_are_sorted_in(estate: Estate) -> None:
+    tidy(estate.system.database, "home")
+    estate.put("db/harbour", "db/harbour_master")
+    assert len(estate.names(q="harbour")) == 2
+    assert tidy(estate.system.database, "home") > 0
+    assert tidy(estate.system.database, "home") == 0
+    estate.put("db/harbour_fee")
+    assert sorted(estate.names(q="harbour")) == ["harbour", "harbour_fee", "harbour_master"]
+
+
+def test_words_are_sorted_in_when_much_was_written(estate: Estate) -> None:
+    tidying = Tidying(estate.system.database)
+    tidy(estate.system.database, "home")
+    estate.put("db/lighthouse")
+    tidying.look(MANY - 1)
+    assert tidy(estate.system.database, "home") > 0  # it had been left alone
+    estate.put("db/lighthouse_2")
+    tidying.look(MANY)
+    assert tidy(estate.system.database, "home") == 0
+
+
+def test_a_description_is_found_by_its_words_but_for_those_that_tell_nothing(
+    estate: Estate,
+) -> None:
+    estate.put("db/t1", description="Only for those who pay before the harvest")
+    assert estate.names(q="only those who pay before harvest") == ["t1"]
+    assert estate.names(q="pay harvests") == []

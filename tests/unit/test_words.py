@@ -48,3 +48,15 @@ def test_no_word_of_a_description_is_longer_than_a_lexeme(written: list[str], be
         word[: words.MAX_LEXEME] for word in words._CHUNK.findall(between.join(written).lower())
     }
     assert found == whole
+
+
+@given(
+    st.text(alphabet="aB7İ.-#/_", max_size=30),
+    st.text(alphabet="aB7İ.-#/_", min_size=1, max_size=12),
+)
+def test_words_of_a_place_are_those_of_the_whole_name_however_it_is_taken_apart(
+    place: str, name: str
+) -> None:
+    for qualified in (name, f"{place}.{name}", f"{place}#{name}"):
+        found = {*words._place_words(qualified, name), *words.split(name)}
+        assert found == {*words.split(qualified), *words.split(name)}
