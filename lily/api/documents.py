@@ -128,7 +128,7 @@ async def ingest_bulk(body: Document, caller: Ingester, services: ServicesDep) -
 
 async def _one(services: Services, caller: Caller, document: Json, rename: Rename) -> Outcome:
     try:
-        [outcome] = await submit(services, caller, [document])
+        [outcome] = await submit(services, caller, [document], brief=True)
     except Invalid as cause:
         raise _renamed(cause, rename) from None
     if outcome.status == "rejected":
@@ -142,7 +142,7 @@ async def _nested(
     """All items, or none when one of them is invalid; several keys of an asset go together."""
     made = _folded(services, caller, items, where)
     folded, ordered = [document for document, _ in made], [numbers for _, numbers in made]
-    outcomes = await submit(services, caller, folded)
+    outcomes = await submit(services, caller, folded, brief=True)
     refused = [
         error
         for group, outcome in zip(ordered, outcomes, strict=True)

@@ -20,26 +20,35 @@ from lily.notify import documents
 from lily.store import deliveries
 from lily.store.database import LEAST
 from lily.store.incident_views import open_incidents
-from lily.store.reads import Question, Reads
+from lily.store.reads import Brief, Question, Reads
 from lily.types import Caller
 from lily.wiring import Services
 
 MOST = 1_000
 JSON = "application/json"
+MINIMAL = "return=minimal"
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 @guarded("assets:ingest", INGEST)
 async def ingest(request: Request, caller: Caller) -> Response:
     """Observe one asset, or a list of at most 1000."""
-    body = parse(await request.body())
-    wait = "respond-async" not in request.headers.get("prefer", "")
+    given = await request.body()
+    body = _pieces(given) or parse(given)
+    preferred = request.headers.get("prefer", "")
+    wait, brief = "respond-async" not in preferred, MINIMAL in preferred
     services = services_of(request)
     if isinstance(body, list):
-        return await _many(services, caller, body, wait)
-    [outcome] = await submit(services, caller, [body], wait=wait)
+        try:
+            return await _many(services, caller, body, wait, brief)
+        except UNREADABLE:
+            parse(given)  # says where
+            raise
+    [outcome] = await submit(services, caller, [body], wait=wait, brief=brief)
     return await _one(services, caller, outcome)
 
 
@@ -94,6 +103,14 @@ async def find(services: Services, caller: Caller, given: str, reads: Reads | No
     raise NotFound("asset", given)
 
 
+def _pieces(body: bytes) -> list[msgspec.Raw] | None:
+    """The items of a list, each to be read by itself; None for anything else."""
+    try:
+        return _split(body) if body[:1] == b"[" else None
+    except UNREADABLE:
+        return None
+
+
 def parse(body: bytes) -> Any:
     """JSON, or an error that says where it stops being JSON."""
     try:
@@ -105,9 +122,12 @@ def parse(body: bytes) -> Any:
 
 
 def shown(asset: Asset, caller: Caller, status: int = 200, **more: Any) -> Response:
-    headers = {"ETag": f'"{asset.version}"', "Lily-Position": str(asset.feed_position)}
     document = {**public(asset, caller.tenant.id), **more}
-    return Response(_encode(document), status, headers, JSON)
+    return Response(_encode(document), status, _marks(asset), JSON)
+
+
+def _marks(asset: Asset | Brief) -> dict[str, str]:
+    return {"ETag": f'"{asset.version}"', "Lily-Position": str(asset.feed_position)}
 
 
 async def _one(services: Services, caller: Caller, outcome: Outcome) -> Response:
@@ -116,6 +136,10 @@ async def _one(services: Services, caller: Caller, outcome: Outcome) -> Response
     if outcome.status == "accepted":
         return _accepted(outcome)
     asset = outcome.asset
+    if isinstance(asset, Brief):
+        status = 201 if outcome.status == "created" else 200
+        headers = {**_marks(asset), "Preference-Applied": MINIMAL}
+        return Response(_encode(_entry(outcome, caller)), status, headers, JSON)
     if asset is None:
         # An own id that is another asset's alias, or a word that an unknown asset is gone.
         assert outcome.guid is not None
@@ -128,19 +152,22 @@ async def _one(services: Services, caller: Caller, outcome: Outcome) -> Response
     return shown(asset, caller, status, **more)
 
 
-async def _many(services: Services, caller: Caller, body: Sequence[Any], wait: bool) -> Response:
+async def _many(
+    services: Services, caller: Caller, body: Sequence[Any], wait: bool, brief: bool
+) -> Response:
     if not body:
         raise Invalid("is an empty list; send at least one asset")
     if len(body) > MOST:
         raise TooLarge(f"A list holds at most {MOST} assets; send several, or a file.")
-    outcomes = await submit(services, caller, body, wait=wait)
+    outcomes = await submit(services, caller, body, wait=wait, brief=brief)
     items = [_entry(outcome, caller) for outcome in outcomes]
     if all(outcome.status == "rejected" for outcome in outcomes):
         raise Invalid([error for outcome in outcomes for error in outcome.errors])
     partial = any(outcome.status == "rejected" for outcome in outcomes)
     waiting = any(outcome.status == "accepted" for outcome in outcomes)
     status = 207 if partial else 202 if waiting else 200
-    return Response(_encode({"items": items}), status, media_type=JSON)
+    headers = {"Preference-Applied": MINIMAL} if brief else None
+    return Response(_encode({"items": items}), status, headers, JSON)
 
 
 def _entry(outcome: Outcome, caller: Caller) -> dict[str, Any]:
@@ -148,7 +175,10 @@ def _entry(outcome: Outcome, caller: Caller) -> dict[str, Any]:
     entry: dict[str, Any] = {"status": codes.get(outcome.status, 200), **_brief(outcome)}
     if outcome.asset is not None:
         entry["asset_id"] = outcome.asset.asset_id
-        entry["asset"] = public(outcome.asset, caller.tenant.id)
+        if isinstance(outcome.asset, Asset):
+            entry["asset"] = public(outcome.asset, caller.tenant.id)
+        else:
+            entry["version"] = outcome.asset.version
     if outcome.errors:
         entry["errors"] = outcome.errors
     if outcome.shadowed:

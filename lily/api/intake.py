@@ -1,7 +1,8 @@
 """Observations from HTTP: into the log, and back out once the pipeline has applied them."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID, uuid4
 
@@ -11,13 +12,16 @@ from lily import telemetry
 from lily.assets.documents import Statement, statement
 from lily.assets.model import Asset
 from lily.assets.names import guid_of
+from lily.assets.quick import plain
 from lily.errors import FieldError, Forbidden, Invalid
 from lily.events.envelope import Envelope
 from lily.events.observations import AssetSeen
 from lily.log.postgres import Record, record_of
-from lily.store.reads import Answer, Question
+from lily.store.reads import Answer, Brief, Question, Refusal
 from lily.types import Caller, Lane, Place
 from lily.wiring import Hot, Services
+
+_decode = msgspec.json.Decoder().decode
 
 Status = Literal["created", "updated", "unchanged", "rejected", "accepted"]
 
@@ -28,7 +32,7 @@ class Outcome(msgspec.Struct):
     status: Status
     cause: str = ""
     guid: UUID | None = None
-    asset: Asset | None = None
+    asset: Asset | Brief | None = None
     errors: list[FieldError] = []
     shadowed: list[str] = []
 
@@ -39,6 +43,7 @@ class Item(msgspec.Struct):
     envelope: Envelope
     record: Record
     guid: UUID
+    cause: str
 
 
 async def submit(
@@ -48,8 +53,10 @@ async def submit(
     *,
     wait: bool = True,
     source: str | None = None,
+    brief: bool = False,
 ) -> list[Outcome]:
-    """Append all documents together, and tell what became of each.
+    """Append all documents together, and tell what became of each: the asset, or what tells that
+    it is in (`brief`).
 
     A single invalid document raises; in a list it is an outcome of its own. Documents that name
     one asset twice are refused whole, because their order would decide.
@@ -63,26 +70,40 @@ async def submit(
     _refuse_doubles(made)
     hot = await services.hot(caller.tenant.cell)
     places = await hot.appender.append([item.record for item in items])
-    answer = None
+    answer, dead = None, {}
     if wait and await reached(hot, places, services.core.settings.wait_limit):
-        answer = await hot.reads.ask(
-            caller.tenant.number,
-            Question([i.guid for i in items], _own_ids(items), [str(i.envelope.id) for i in items]),
-        )
-    return [each if isinstance(each, Outcome) else _outcome(each, answer) for each in made]
+        question = Question(aliases=_own_ids(items))
+        if brief:
+            question.brief = [(item.record.lane, item.guid) for item in items]
+        else:
+            question.guids = [item.guid for item in items]
+        answer = await hot.reads.ask(caller.tenant.number, question)
+        if doubtful := [item.cause for item in items if not _is_last(item, answer)]:
+            dead = (await hot.reads.ask(caller.tenant.number, Question(causes=doubtful))).dead
+    return [each if isinstance(each, Outcome) else _outcome(each, answer, dead) for each in made]
+
+
+def _is_last(item: Item, answer: Answer) -> bool:
+    """Whether the asset is as this very observation made it: then nobody refused it."""
+    asset = _found(item, answer)
+    return asset is not None and asset.cause == item.cause
+
+
+def _found(item: Item, answer: Answer) -> Asset | Brief | None:
+    return answer.assets.get(item.guid) or answer.brief.get(item.guid)
 
 
 def prepare(
     services: Services, caller: Caller, documents: Sequence[Any], source: str | None = None
 ) -> list[Item | Outcome]:
-    """Check each document and make its envelope."""
+    """Check each document and make its envelope. Raises DecodeError for what is not JSON."""
     now = services.core.clock.now()
     request, trace = telemetry.request_id.get(), telemetry.traceparent.get()
     single = len(documents) == 1
     made: list[Item | Outcome] = []
     for index, document in enumerate(documents):
         try:
-            stated = statement(document, caller.tenant, now)
+            stated = _stated(document, caller, now)
         except (Invalid, Forbidden) as wrong:
             if single or isinstance(wrong, Forbidden):
                 raise
@@ -93,6 +114,16 @@ def prepare(
     return made
 
 
+def _stated(document: Any, caller: Caller, now: datetime) -> Statement:
+    """Of a document, or of its JSON; most of it is plain, and then quickly read."""
+    if isinstance(document, msgspec.Raw):
+        stated = plain(bytes(document), now)
+        if stated is not None:
+            return stated
+        document = _decode(document)
+    return statement(document, caller.tenant, now)
+
+
 def _item(caller: Caller, stated: Statement, source: str | None, request: str, trace: str) -> Item:
     envelope = Envelope(
         id=uuid4(), tenant=caller.tenant.number, source=source or stated.source, by=caller.name,
@@ -100,7 +131,8 @@ def _item(caller: Caller, stated: Statement, source: str | None, request: str, t
         traceparent=trace,
     )  # fmt: skip
     name = stated.seen.qualified_name
-    return Item(envelope, record_of(envelope, name), guid_of(caller.tenant.id, name))
+    guid = guid_of(caller.tenant.id, name)
+    return Item(envelope, record_of(envelope, name), guid, str(envelope.id))
 
 
 def _refuse_doubles(made: Sequence[Item | Outcome]) -> None:
@@ -140,15 +172,15 @@ def _own_ids(items: Sequence[Item]) -> list[str]:
     ]
 
 
-def _outcome(item: Item, answer: Answer | None) -> Outcome:
-    cause = str(item.envelope.id)
+def _outcome(item: Item, answer: Answer | None, dead: Mapping[str, Refusal]) -> Outcome:
+    cause = item.cause
     if answer is None:
         return Outcome("accepted", cause, item.guid)
-    if (refused := answer.dead.get(cause)) is not None:
+    if (refused := dead.get(cause)) is not None:
         return Outcome(
             "rejected", cause, item.guid, errors=[refusal(refused.plugin, refused.reason)]
         )
-    asset = answer.assets.get(item.guid)
+    asset = _found(item, answer)
     if asset is None and (aliased := answer.aliases.get(item.record.key)) is not None:
         return Outcome("updated", cause, aliased)
     if asset is None or asset.cause != cause:
@@ -165,7 +197,7 @@ def refusal(plugin: str, reason: str) -> FieldError:
     return FieldError(field, message) if mark and " " not in field else FieldError("", reason)
 
 
-def _shadowed(item: Item, asset: Asset | None) -> list[str]:
+def _shadowed(item: Item, asset: Asset | Brief | None) -> list[str]:
     """Fields that a person's edit hides: stored, but not what everybody sees."""
     seen = item.envelope.observation
     if asset is None or not asset.edited or not isinstance(seen, AssetSeen):

@@ -75,6 +75,7 @@ OUTCOME: dict[str, Any] = {
         "status": {"type": "integer"},
         "asset_id": {"type": "string"},
         "asset": {"$ref": "#/components/schemas/AssetShown"},
+        "version": {"type": "integer", "description": "Instead of the asset, where asked so."},
         "errors": {"type": "array", "items": {"type": "object"}},
         "shadowed": {"type": "array", "items": {"type": "string"}},
     },
@@ -98,14 +99,15 @@ INGEST: dict[str, Any] = {
     "tags": ["assets"],
     "summary": "Observe one asset, or a list of at most 1000",
     "description": "Waits until the observation is applied and answers with the asset as it is now."
-    " `Prefer: respond-async` answers 202 as soon as it is durable.",
+    " `Prefer: respond-async` answers 202 as soon as it is durable; `Prefer: return=minimal` waits,"
+    " and answers with the outcome and the version alone.",
     "operationId": "observe",
     "parameters": [
         {
             "in": "header",
             "name": "Prefer",
             "required": False,
-            "schema": {"type": "string", "enum": ["respond-async"]},
+            "schema": {"type": "string", "enum": ["respond-async", "return=minimal"]},
         }
     ],
     "requestBody": {
@@ -127,7 +129,7 @@ INGEST: dict[str, Any] = {
         "201": {
             "description": "A new asset.",
             "headers": _ETAG,
-            "content": _json(_ASSET, one=ASSET),
+            "content": _json({"anyOf": [_ASSET, OUTCOME]}, one=ASSET),
         },
         "202": {
             "description": "Durable, not yet applied.",

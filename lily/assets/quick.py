@@ -1,4 +1,5 @@
-"""A line of a file as a statement, the quick way: most lines are plain, and plain is cheap.
+"""A line of a file, or an item of a list, as a statement, the quick way: most are plain, and plain
+is cheap.
 
 What is not plain in any respect is left to `documents.statement`, which also words every refusal.
 A plain line always gives the same statement either way (tested).

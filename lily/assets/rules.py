@@ -26,7 +26,7 @@ def problems(seen: Observation) -> list[FieldError]:
         return found
     for field, limit in _TEXTS:
         value = getattr(seen, field)
-        if value is not UNSET and value is not None:
+        if value == "" or (value and (len(value) > limit or "\0" in value or value.isspace())):
             found.extend(text_problems(value, field, limit))
     for field in ("tags", "business_terms"):
         found.extend(_labels(getattr(seen, field), field))
@@ -53,9 +53,9 @@ def _labels(value: Any, field: str) -> list[FieldError]:
         return [FieldError(field, f"has more than {LIST_LIMIT} entries")]
     found = []
     for index, label in enumerate(value):
-        if not label.strip():
+        if not label or label.isspace():
             found.append(FieldError(f"{field}[{index}]", "must not be empty; remove it"))
-        else:
+        elif len(label) > TAG_LIMIT or "\0" in label:
             found.extend(text_problems(label, f"{field}[{index}]", TAG_LIMIT))
     return found
 

@@ -39,13 +39,20 @@ def _unstorable(value: Any, where: str, left: int) -> FieldError | None:
         for key, inner in value.items():
             if "\0" in key:
                 return _nul(where)
-            if found := _unstorable(inner, f"{where}.{key}", left - 1):
+            if _may_be_wrong(inner) and (found := _unstorable(inner, f"{where}.{key}", left - 1)):
                 return found
     else:
         for index, inner in enumerate(value):
-            if found := _unstorable(inner, f"{where}[{index}]", left - 1):
+            if _may_be_wrong(inner) and (
+                found := _unstorable(inner, f"{where}[{index}]", left - 1)
+            ):
                 return found
     return None
+
+
+def _may_be_wrong(value: Any) -> bool:
+    """Most values are plain, and where they stand need not be spelled out."""
+    return "\0" in value if isinstance(value, str) else isinstance(value, dict | list)
 
 
 def _nul(where: str) -> FieldError:

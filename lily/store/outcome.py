@@ -18,7 +18,7 @@ LINKS = Stage(
     " WITH (toast_tuple_target = 8160) ON COMMIT DELETE ROWS",
     f"COPY batch_fact ({feed.COLUMNS}) FROM STDIN",
     f"INSERT INTO fact ({feed.COLUMNS}) SELECT {feed.COLUMNS} FROM batch_fact",
-    "TRUNCATE batch_fact",
+    "DELETE FROM batch_fact",
 )
 
 

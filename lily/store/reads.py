@@ -1,6 +1,7 @@
 """Reading by id for many requests at once: what waits goes down as one query per tenant."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, LiteralString, TypeVar
 from uuid import UUID
@@ -12,10 +13,16 @@ from psycopg.rows import TupleRow
 from lily.assets.model import Asset
 from lily.errors import Unavailable
 from lily.store.assets import SELECT
+from lily.store.copying import listed
 from lily.store.database import BIND, HEAD, SIGHT
 from lily.store.handed_down import Books, follow_containers
+from lily.types import Lane
 
-BY_GUID = SELECT + " WHERE tenant = %s AND guid = ANY(%s)"
+BY_GUID = SELECT + " WHERE tenant = %s AND guid = ANY(%s::uuid[])"
+IN_BRIEF = (
+    "SELECT guid, caller_id, version, cause, feed_position, edited FROM asset"
+    " WHERE tenant = %s AND guid = ANY(%s::uuid[]) AND lane = %s"
+)
 BY_ALIAS = "SELECT alias, guid FROM asset_alias WHERE tenant = %s AND alias = ANY(%s)"
 DEAD = "SELECT cause, stage, plugin, reason FROM dead_letter WHERE tenant = %s AND cause = ANY(%s)"
 
@@ -26,6 +33,22 @@ class Question(msgspec.Struct):
     guids: Sequence[UUID] = ()
     aliases: Sequence[str] = ()
     causes: Sequence[str] = ()
+    brief: Sequence[tuple[Lane, UUID]] = ()  # assets of which only the version is of interest
+
+
+class Brief(msgspec.Struct):
+    """Of an asset what tells whether it is as somebody said."""
+
+    guid: UUID
+    caller_id: str | None
+    version: int
+    cause: str
+    feed_position: int
+    edited: dict[str, Any] | None
+
+    @property
+    def asset_id(self) -> str:
+        return self.caller_id or str(self.guid)
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -42,6 +65,7 @@ class Answer(msgspec.Struct):
     assets: dict[UUID, Asset] = {}
     aliases: dict[str, UUID] = {}
     dead: dict[str, Refusal] = {}
+    brief: dict[UUID, Brief] = {}
 
 
 T = TypeVar("T")
@@ -173,7 +197,10 @@ async def _read(
 ) -> Answer:
     """Two round trips. A pipeline is one transaction, so the tenant holds for all of it."""
     tenant, sight = eyes
-    guids = list({guid for q in questions for guid in q.guids})
+    guids = {guid for q in questions for guid in q.guids}
+    brief: dict[Lane, set[UUID]] = defaultdict(set)
+    for lane, guid in (each for q in questions for each in q.brief):
+        brief[lane].add(guid)
     aliases = list({alias for q in questions for alias in q.aliases})
     causes = list({cause for q in questions for cause in q.causes})
     answer = Answer()
@@ -181,12 +208,20 @@ async def _read(
         await conn.execute(BIND, [str(tenant), sight, tenant], prepare=True)
         assets, known, dead = [
             await conn.execute(statement, [tenant, values], prepare=True) if values else None
-            for statement, values in ((BY_GUID, guids), (BY_ALIAS, aliases), (DEAD, causes))
+            for statement, values in (
+                (BY_GUID, guids and listed(guids)), (BY_ALIAS, aliases), (DEAD, causes),
+            )
+        ]  # fmt: skip
+        versions = [
+            await conn.execute(IN_BRIEF, [tenant, listed(values), lane], prepare=True)
+            for lane, values in brief.items()
         ]
         if assets is not None:
             for row in await assets.fetchall():
                 asset = Asset(*row)
                 answer.assets[asset.guid] = asset
+        for found in versions:
+            answer.brief.update((row[0], Brief(*row)) for row in await found.fetchall())
         if known is not None:
             answer.aliases = dict(await known.fetchall())
         if dead is not None:

@@ -49,6 +49,24 @@ def test_a_list_answers_for_each_item(api: Person) -> None:
     assert items[2]["asset"]["tags"] == ["x"]
 
 
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        (b'{"asset_id": "\xff"}', "not valid JSON"),
+        (b'{"asset_id": "a", }', "not valid JSON"),
+        (b'{"metadata": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", "nested too deeply"),
+    ],
+)
+def test_a_list_with_an_item_that_cannot_be_read_is_refused_whole(
+    api: Person, item: bytes, said: str
+) -> None:
+    body = b'[{"asset_id": "whole"}, ' + item + b"]"
+    answer = api.client.post("/api/v1/metadata", content=body, headers=api.headers)
+    assert answer.status_code == 400
+    assert said in answer.json()["detail"]
+    assert api.client.get("/api/v1/metadata/whole", headers=api.headers).status_code == 404
+
+
 def test_a_list_that_names_one_asset_twice_is_refused_whole(api: Person) -> None:
     answer = _post(api, [{"asset_id": "twice"}, {"asset_id": "twice", "description": "x"}])
     assert answer.status_code == 422
@@ -61,6 +79,35 @@ def test_respond_async_answers_after_the_durable_append(api: Person) -> None:
     assert answer.status_code == 202
     assert _post(api, {"asset_id": "barrier"}).status_code == 201  # behind it in the same lane
     assert api.client.get(answer.headers["location"], headers=api.headers).status_code == 200
+
+
+def test_return_minimal_answers_with_outcomes_and_versions_alone(api: Person) -> None:
+    brief = {"Prefer": "return=minimal"}
+    first = _post(api, [{"asset_id": "m1"}, {"asset_id": "m2", "tags": ["x"]}], **brief)
+    assert first.status_code == 200
+    assert first.headers["preference-applied"] == "return=minimal"
+    told = [
+        (item["status"], item["outcome"], item["asset_id"], item["version"], "asset" in item)
+        for item in first.json()["items"]
+    ]
+    assert told == [(201, "created", "m1", 1, False), (201, "created", "m2", 1, False)]
+    again = _post(api, [{"asset_id": "m1"}, {"asset_id": "m2", "tags": ["y"]}], **brief)
+    after = [(item["outcome"], item["version"]) for item in again.json()["items"]]
+    assert after == [("unchanged", 1), ("updated", 2)]
+    one = _post(api, {"asset_id": "m3"}, **brief)
+    assert (one.status_code, one.headers["etag"], one.json()["asset_id"]) == (201, '"1"', "m3")
+    read = api.client.get(f"/api/v1/metadata/{one.json()['guid']}", headers=api.headers)
+    assert read.json()["asset_id"] == "m3"
+
+
+def test_return_minimal_tells_what_was_refused_behind_the_log(api: Person) -> None:
+    body = {"scraper_group": "erp", "allowed_columns": ["id"]}
+    assert api.client.post("/api/v1/scraper-policies", json=body, headers=api.headers).is_success
+    seen = [{"qualified_name": f"t#{name}", "data_source": "erp"} for name in ("id", "email")]
+    answer = _post(api, seen, Prefer="return=minimal")
+    assert answer.status_code == 207
+    assert [item["outcome"] for item in answer.json()["items"]] == ["created", "rejected"]
+    assert answer.json()["items"][1]["errors"]
 
 
 @pytest.mark.parametrize(
