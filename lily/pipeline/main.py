@@ -26,6 +26,7 @@ from lily.store import positions, takeover
 from lily.store.lag import lag
 from lily.store.lease import Lease
 from lily.store.presence import Presence, alive, presence
+from lily.store.tidying import Tidying
 from lily.telemetry import logger
 from lily.types import Place
 from lily.wiring import Core, save
@@ -193,7 +194,7 @@ def _follow(
     me: Presence,
     beside: KafkaStage | None,
 ) -> None:
-    beat = 0
+    beat, tidying = 0, Tidying(core.database)
     while not stop.wait(BEAT):
         for query in queries:
             check(query)
@@ -202,6 +203,8 @@ def _follow(
             beside.check()
             me.say(kafka="read" if beside.runs else "away")
         me.say(events=job.events, dead=job.dead, batch_seconds=round(job.seconds, 4))
+        with suppress(Unavailable):
+            tidying.look(job.events)
         if beat % LAG_EVERY == 0:
             with suppress(Unavailable):
                 me.say(lag=_lag(core, beside))

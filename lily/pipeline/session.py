@@ -61,6 +61,7 @@ def session(
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.pythonUDF.arrow.enabled": "true",
         "spark.sql.ui.retainedExecutions": "5",
+        "spark.sql.ui.explainMode": "simple",  # of each batch, written whether anybody looks or not
         "spark.ui.retainedJobs": "20",
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "200",
@@ -163,5 +164,5 @@ def _java(scratch: Path) -> str:
     return (
         f"-Djava.io.tmpdir={scratch} -Dderby.system.home={scratch} -XX:+UseSerialGC"
         " -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=25 -Xss512k"
-        " -XX:TieredStopAtLevel=1 -Xms128m -Xmn64m"
+        " -XX:TieredStopAtLevel=1 -Xms192m -Xmn128m -XX:SurvivorRatio=4"
     )

@@ -23,7 +23,7 @@ from lily.assets.model import (
     Asset,
     Propagated,
 )
-from lily.store.copying import Pour, Stage
+from lily.store.copying import Pour, Stage, listed
 from lily.types import Lane
 
 Key = tuple[int, UUID]  # tenant, guid
@@ -33,7 +33,10 @@ ALL = f"{_COLUMNS}, search"
 _JSON = {COLUMNS.index(n) for n in ("metadata", "details", "statement", "edited")}
 
 SELECT = f"SELECT {_COLUMNS} FROM asset"
-LOCK = f"{SELECT} WHERE tenant = ANY(%s) AND lane = %s AND guid = ANY(%s) ORDER BY guid FOR UPDATE"
+LOCK = (
+    f"{SELECT} WHERE tenant = ANY(%s) AND lane = %s AND guid = ANY(%s::uuid[])"
+    " ORDER BY guid FOR UPDATE"
+)
 PEEK = f"{SELECT} WHERE tenant = ANY(%s) AND guid = ANY(%s)"
 _KEPT = ("tenant", "lane", "guid", "qualified_name")
 CHANGED = Stage(
@@ -43,14 +46,14 @@ CHANGED = Stage(
     f"INSERT INTO asset ({ALL}) SELECT {ALL} FROM batch_asset"
     " ON CONFLICT (tenant, guid, lane) DO UPDATE SET "
     + ", ".join(f"{n} = excluded.{n}" for n in (*COLUMNS, "search") if n not in _KEPT),
-    "TRUNCATE batch_asset",
+    "DELETE FROM batch_asset",
 )
 NEW = Stage(
     "CREATE TEMP TABLE IF NOT EXISTS batch_new (LIKE lily.asset)"
     " WITH (toast_tuple_target = 8160) ON COMMIT DELETE ROWS",
     f"COPY batch_new ({ALL}) FROM STDIN",
     f"INSERT INTO asset ({ALL}) SELECT {ALL} FROM batch_new",
-    "TRUNCATE batch_new",
+    "DELETE FROM batch_new",
 )
 REPLACE = (
     f"UPDATE asset SET ({_COLUMNS}, search) = ROW({'%s, ' * len(COLUMNS)}%s)"
@@ -64,11 +67,11 @@ TOUCH = Stage(
     f"COPY batch_touch ({_TOUCH}) FROM STDIN",
     f"UPDATE asset a SET {', '.join(f'{name} = t.{name}' for name in _TOUCHED)}"
     " FROM batch_touch t WHERE a.tenant = t.tenant AND a.guid = t.guid AND a.lane = t.lane",
-    "TRUNCATE batch_touch",
+    "DELETE FROM batch_touch",
 )
 SOURCES = (
     "SELECT tenant, guid, source, statement FROM asset_source"
-    " WHERE tenant = ANY(%s) AND guid = ANY(%s)"
+    " WHERE tenant = ANY(%s) AND guid = ANY(%s::uuid[])"
 )
 _ASSIGNMENT = ", ".join(Assignment.__struct_fields__)
 ASSIGNED = (
@@ -81,7 +84,10 @@ BROUGHT = (
     " FROM propagated p LEFT JOIN propagation_rule r ON r.tenant = p.tenant AND r.id = p.rule"
     " WHERE p.tenant = ANY(%s) AND p.guid = ANY(%s)"
 )
-BURIED = "SELECT tenant, guid, observed_at FROM tombstone WHERE tenant = ANY(%s) AND guid = ANY(%s)"
+BURIED = (
+    "SELECT tenant, guid, observed_at FROM tombstone"
+    " WHERE tenant = ANY(%s) AND guid = ANY(%s::uuid[])"
+)
 ALIASES = "SELECT tenant, alias, guid FROM asset_alias WHERE tenant = ANY(%s) AND alias = ANY(%s)"
 NAMES = "SELECT guid, qualified_name FROM asset WHERE tenant = ANY(%s) AND guid = ANY(%s)"
 SAVE_SOURCE = (
@@ -109,7 +115,7 @@ def load(conn: psycopg.Connection, wanted: Mapping[Key, tuple[Lane, str]]) -> di
     for lane in ("core", "fields"):
         guids = sorted(guid for (_, guid), (its, _) in wanted.items() if its == lane)
         if guids:
-            for row in conn.execute(LOCK, [tenants, lane, guids], prepare=True):
+            for row in conn.execute(LOCK, [tenants, lane, listed(guids)], prepare=True):
                 asset = Asset(*row)
                 if (each := known.get((asset.tenant, asset.guid))) is not None:
                     each.asset = asset
@@ -147,11 +153,11 @@ def _load_layers(
     layered = [k for k in known.values() if k.asset is not None and k.asset.layers]
     more = missing + [k.guid for k in layered if k.asset and k.asset.layers & MORE_SOURCES]
     if more:
-        for tenant, guid, source, statement in conn.execute(SOURCES, [tenants, more]):
+        for tenant, guid, source, statement in conn.execute(SOURCES, [tenants, listed(more)]):
             if (each := known.get((tenant, guid))) is not None:
                 each.claims[source] = registers.load(statement)
     if missing:
-        for tenant, guid, at in conn.execute(BURIED, [tenants, missing]):
+        for tenant, guid, at in conn.execute(BURIED, [tenants, listed(missing)]):
             if (each := known.get((tenant, guid))) is not None:
                 each.buried = registers.when(at, 2**62)
     for each in known.values():

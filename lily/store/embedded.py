@@ -35,6 +35,7 @@ SETTINGS = {
     "wal_buffers": "'16MB'",
     "min_wal_size": "'256MB'",
     "max_wal_size": "'2GB'",
+    "wal_init_zero": "off",  # each segment would be written twice until the first are used again
     "checkpoint_timeout": "'10min'",
     "jit": "off",  # statements are short: compiling them costs more than it saves
     "io_method": "sync",  # worker processes would cost memory and gain nothing at this size

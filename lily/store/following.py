@@ -30,7 +30,7 @@ SELECT {feed.COLUMNS} FROM fact
  WHERE tenant = %(tenant)s AND position > %(after)s AND position <= %(head)s
    AND (%(kinds)s::text[] IS NULL OR kind = ANY(%(kinds)s)
         OR (kind IN ('AssetCreated', 'AssetChanged')
-            AND payload LIKE '%%"downstream_notifications"%%'))
+            AND strpos(payload, '"downstream_notifications"') > 0))
  ORDER BY position LIMIT %(limit)s
 """
 CONNECTIONS = """

@@ -1,7 +1,12 @@
 """How far the pipeline is behind the log, in observations and in seconds."""
 
-import msgspec
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import msgspec
+import psycopg
+
+from lily.store.copying import by_key
 from lily.store.database import Database
 from lily.types import Lane
 
@@ -39,9 +44,17 @@ class Lag(msgspec.Struct, frozen=True):
     newest: float | None = None  # age of the newest applied one
 
 
+@contextmanager
+def looking(database: Database, cell: str) -> Iterator[psycopg.Connection]:
+    """A transaction in which little of the log is read, however long it is."""
+    with database.cell(cell) as conn:
+        by_key(conn, local=True)
+        yield conn
+
+
 def lag(database: Database, cell: str) -> list[Lag]:
     """Per lane; only the system role may look into the log."""
-    with database.cell(cell) as conn:
+    with looking(database, cell) as conn:
         rows = conn.execute(LAG, [COUNTED]).fetchall()
     return [
         Lag(cell, lane, count, max(oldest, 0.0), newest) for lane, count, oldest, newest in rows
@@ -50,5 +63,5 @@ def lag(database: Database, cell: str) -> list[Lag]:
 
 def by_tenant(database: Database, cell: str) -> list[tuple[int, Lane, int]]:
     """Tenant, lane and how many of its observations wait; those with none are left out."""
-    with database.cell(cell) as conn:
+    with looking(database, cell) as conn:
         return conn.execute(BY_TENANT, [COUNTED]).fetchall()

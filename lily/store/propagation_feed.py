@@ -11,6 +11,7 @@ import msgspec
 import psycopg
 
 from lily.lineage.stirred import KINDS, MANY_EDGES, Told
+from lily.store.copying import listed
 from lily.store.database import Database, bind_many
 from lily.store.propagation import ALL_WAITS, CONSUMER, connect, standing, travels
 
@@ -27,18 +28,20 @@ LATE = 30.0  # seconds after which it is told anyway
 HEADS = "SELECT tenant, position FROM feed_head WHERE tenant = ANY(%s)"
 PLACES = "SELECT tenant, position FROM consumer WHERE name = %s AND tenant = ANY(%s)"
 # What can stir something. First creations matter with labels, or where rules carry other fields,
-# or where edges have waited for them; what propagation itself has told is left out.
+# or where edges have waited for them; what propagation itself has told is left out. `strpos` leaps
+# through a payload, LIKE looks at each letter.
 FACTS = """
 WITH rule AS (SELECT EXISTS (
   SELECT FROM propagation_rule r WHERE r.tenant = %(tenant)s AND r.enabled) AS any)
 SELECT f.position, f.kind, f.guid, f.cause,
-       CASE WHEN CASE f.kind
-         WHEN 'AssetCreated' THEN rule.any OR f.payload LIKE '%%"tags":[%%'
-           OR f.payload LIKE '%%"business_terms":[%%'
+       f.payload IS NOT NULL AND CASE f.kind
+         WHEN 'AssetCreated' THEN rule.any OR strpos(f.payload, '"tags":[') > 0
+           OR strpos(f.payload, '"business_terms":[') > 0
          WHEN 'FieldsCreated' THEN false
-         WHEN 'AssetChanged' THEN rule.any OR f.payload LIKE '%%_terms":%%'
-         WHEN 'TagsChanged' THEN f.payload NOT LIKE '%%"propagated":{%%'
-         ELSE true END THEN f.payload END
+         WHEN 'AssetChanged' THEN rule.any OR strpos(f.payload, '_terms":') > 0
+         WHEN 'TagsChanged' THEN strpos(f.payload, '"propagated":{') = 0
+         ELSE true END,
+       CASE WHEN NOT f.kind = ANY(%(nodes)s) THEN f.payload END
   FROM fact f, rule
  WHERE f.tenant = %(tenant)s AND f.position > %(after)s AND f.position <= %(upto)s
    AND f.kind = ANY(%(kinds)s)
@@ -57,14 +60,17 @@ SELECT f.position, f.guid, f.cause FROM fact f
 """
 # What no edge touches can neither give nor get anything, whatever is said of it.
 TOUCHED = """
-SELECT upstream FROM edge WHERE tenant = %(tenant)s AND upstream = ANY(%(guids)s)
-UNION SELECT downstream FROM edge WHERE tenant = %(tenant)s AND downstream = ANY(%(guids)s)
+SELECT upstream FROM edge WHERE tenant = %(tenant)s AND upstream = ANY(%(guids)s::uuid[])
+UNION SELECT downstream FROM edge
+ WHERE tenant = %(tenant)s AND downstream = ANY(%(guids)s::uuid[])
 UNION SELECT up_top FROM edge
- WHERE tenant = %(tenant)s AND level = 'column' AND up_top = ANY(%(guids)s)
+ WHERE tenant = %(tenant)s AND level = 'column' AND up_top = ANY(%(guids)s::uuid[])
 UNION SELECT down_top FROM edge
- WHERE tenant = %(tenant)s AND level = 'column' AND down_top = ANY(%(guids)s)
-UNION SELECT guid FROM propagated WHERE tenant = %(tenant)s AND guid = ANY(%(guids)s)
+ WHERE tenant = %(tenant)s AND level = 'column' AND down_top = ANY(%(guids)s::uuid[])
+UNION SELECT guid FROM propagated WHERE tenant = %(tenant)s AND guid = ANY(%(guids)s::uuid[])
 """
+# Of most nodes nobody has to know more than that.
+PAYLOADS = "SELECT position, payload FROM fact WHERE tenant = %s AND position = ANY(%s)"
 PURGED = "SELECT 1 FROM tombstone WHERE tenant = %s LIMIT 1"  # else no edge can have waited
 BORN = ("AssetCreated", "FieldsCreated")
 OF_NODES = (*BORN, "AssetChanged", "TagsChanged")
@@ -102,20 +108,28 @@ def read(
     flood = upto - after >= FLOOD and bool(conn.execute(FLOODED, [tenant, tenant]).fetchone())
     values = {
         "tenant": tenant, "after": after, "upto": upto, "kinds": list(KINDS), "limit": limit,
-        "flood": flood,
+        "flood": flood, "nodes": list(OF_NODES),
     }  # fmt: skip
     rows = conn.execute(FACTS, values).fetchall()
-    waited = any(row[1] in BORN and row[4] is None for row in rows) and bool(
+    waited = any(row[1] in BORN and not row[4] for row in rows) and bool(
         conn.execute(PURGED, [tenant], prepare=True).fetchone()
     )
-    left = [row for row in rows if row[4] is not None or (waited and row[1] in BORN)]
-    guids = list({row[2] for row in left if row[1] in OF_NODES})
+    left = [row for row in rows if row[4] or (waited and row[1] in BORN)]
+    guids = {row[2] for row in left if row[1] in OF_NODES}
     touched = (
-        {guid for (guid,) in conn.execute(TOUCHED, {"tenant": tenant, "guids": guids})}
+        {guid for (guid,) in conn.execute(TOUCHED, {"tenant": tenant, "guids": listed(guids)})}
         if guids
         else set()
     )
-    facts = [_told(*row) for row in left if row[1] not in OF_NODES or row[2] in touched]
+    left = [row for row in left if row[1] not in OF_NODES or row[2] in touched]
+    wanted = [row[0] for row in left if row[4] and row[5] is None]
+    more: dict[int, str] = {}
+    if wanted:
+        more.update(conn.execute(PAYLOADS, [tenant, wanted]).fetchall())
+    facts = [
+        _told(at, kind, guid, cause, payload if payload is not None else more.get(at))
+        for at, kind, guid, cause, _, payload in left
+    ]
     end = rows[-1][0] if len(rows) == limit else upto
     if flood and (last := conn.execute(LAST_EDGE, [tenant, after, end]).fetchone()):
         at, guid, cause = last

@@ -50,6 +50,7 @@ ALTER FUNCTION lily.bound() OWNER TO lily_owner;
 CREATE FUNCTION lily.fields_waiting(container text, most integer) RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'lily', 'pg_temp'
+    SET enable_seqscan TO 'off'
     AS $$
   SELECT count(*)
     FROM (SELECT x.tenant, x.key FROM log x, applied a
@@ -116,6 +117,7 @@ ALTER FUNCTION lily.identity_providers(its_issuer text) OWNER TO lily_owner;
 CREATE FUNCTION lily.lanes_behind(most integer) RETURNS TABLE(lane text, "position" bigint, applied_at timestamp with time zone, newest timestamp with time zone, waiting bigint, oldest timestamp with time zone, own_newest timestamp with time zone, own_waiting bigint, own_oldest timestamp with time zone)
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'lily', 'pg_temp'
+    SET enable_seqscan TO 'off'
     AS $$
   SELECT a.lane, a.position, a.at, a.observed, w.waiting, w.oldest,
          n.newest, w.own_waiting, w.own_oldest
@@ -588,6 +590,19 @@ CREATE FUNCTION lily.tenants() RETURNS integer[]
 
 ALTER FUNCTION lily.tenants() OWNER TO lily_owner;
 
+CREATE FUNCTION lily.tidy_search() RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'lily', 'pg_temp'
+    AS $$
+  SELECT coalesce(sum(gin_clean_pending_list(s.relid)), 0)
+    FROM pg_partition_tree('asset_search') s
+    JOIN pg_index i ON i.indexrelid = s.relid
+    JOIN pg_partition_tree('asset_core') t ON t.relid = i.indrelid
+   WHERE s.isleaf
+$$;
+
+ALTER FUNCTION lily.tidy_search() OWNER TO lily_owner;
+
 CREATE FUNCTION lily.veil(name regclass) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -798,18 +813,42 @@ CREATE TABLE lily.asset_core_0 (
     own_tags text[],
     own_terms text[]
 )
-WITH (toast_tuple_target='4080', autovacuum_analyze_scale_factor='0.2');
+WITH (toast_tuple_target='4080', autovacuum_analyze_scale_factor='0.2', autovacuum_vacuum_threshold='50000', autovacuum_vacuum_insert_threshold='50000');
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN tenant SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN lane SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN guid SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN qualified_name SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN caller_id SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN asset_name SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN asset_type SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN asset_owner SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN description SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN parent SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN data_source SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN external_id SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN tags SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN business_terms SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN metadata SET STATISTICS 0;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN details SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN version SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN deleted_by SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN deleted_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN archived_at SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN expires_at SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN created_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN updated_at SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN observed_at SET STATISTICS 0;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN applied_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN feed_position SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN cause SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN source SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN log_offset SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN layers SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN statement SET STATISTICS 0;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN edited SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN search SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN own_tags SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN own_terms SET STATISTICS 20;
 
 ALTER TABLE ONLY lily.asset_core_0 FORCE ROW LEVEL SECURITY;
 
@@ -852,18 +891,42 @@ CREATE TABLE lily.asset_core_1 (
     own_tags text[],
     own_terms text[]
 )
-WITH (toast_tuple_target='4080', autovacuum_analyze_scale_factor='0.2');
+WITH (toast_tuple_target='4080', autovacuum_analyze_scale_factor='0.2', autovacuum_vacuum_threshold='50000', autovacuum_vacuum_insert_threshold='50000');
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN tenant SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN lane SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN guid SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN qualified_name SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN caller_id SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN asset_name SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN asset_type SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN asset_owner SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN description SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN parent SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN data_source SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN external_id SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN tags SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN business_terms SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN metadata SET STATISTICS 0;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN details SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN version SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN deleted_by SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN deleted_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN archived_at SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN expires_at SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN created_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN updated_at SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN observed_at SET STATISTICS 0;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN applied_at SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN feed_position SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN cause SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN source SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN log_offset SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN layers SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN statement SET STATISTICS 0;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN edited SET STATISTICS 0;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN search SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN own_tags SET STATISTICS 20;
+ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN own_terms SET STATISTICS 20;
 
 ALTER TABLE ONLY lily.asset_core_1 FORCE ROW LEVEL SECURITY;
 
@@ -1447,7 +1510,12 @@ CREATE TABLE lily.fact (
     payload_hash bytea NOT NULL,
     hash bytea NOT NULL
 )
-WITH (autovacuum_analyze_scale_factor='0.2');
+WITH (autovacuum_analyze_scale_factor='0.2', autovacuum_vacuum_insert_threshold='50000');
+ALTER TABLE ONLY lily.fact ALTER COLUMN tenant SET STATISTICS 20;
+ALTER TABLE ONLY lily.fact ALTER COLUMN "position" SET STATISTICS 20;
+ALTER TABLE ONLY lily.fact ALTER COLUMN kind SET STATISTICS 20;
+ALTER TABLE ONLY lily.fact ALTER COLUMN at SET STATISTICS 20;
+ALTER TABLE ONLY lily.fact ALTER COLUMN guid SET STATISTICS 20;
 ALTER TABLE ONLY lily.fact ALTER COLUMN version SET STATISTICS 0;
 ALTER TABLE ONLY lily.fact ALTER COLUMN cause SET STATISTICS 0;
 ALTER TABLE ONLY lily.fact ALTER COLUMN payload SET STATISTICS 0;
@@ -1696,6 +1764,9 @@ CREATE TABLE lily.log_core (
     value text CONSTRAINT log_value_not_null NOT NULL
 )
 WITH (autovacuum_analyze_scale_factor='0.5', autovacuum_vacuum_insert_threshold='-1');
+ALTER TABLE ONLY lily.log_core ALTER COLUMN lane SET STATISTICS 10;
+ALTER TABLE ONLY lily.log_core ALTER COLUMN "offset" SET STATISTICS 10;
+ALTER TABLE ONLY lily.log_core ALTER COLUMN tenant SET STATISTICS 10;
 ALTER TABLE ONLY lily.log_core ALTER COLUMN at SET STATISTICS 0;
 ALTER TABLE ONLY lily.log_core ALTER COLUMN key SET STATISTICS 0;
 ALTER TABLE ONLY lily.log_core ALTER COLUMN value SET STATISTICS 0;
@@ -1720,6 +1791,9 @@ CREATE TABLE lily.log_fields (
     value text CONSTRAINT log_value_not_null NOT NULL
 )
 WITH (autovacuum_analyze_scale_factor='0.5', autovacuum_vacuum_insert_threshold='-1');
+ALTER TABLE ONLY lily.log_fields ALTER COLUMN lane SET STATISTICS 10;
+ALTER TABLE ONLY lily.log_fields ALTER COLUMN "offset" SET STATISTICS 10;
+ALTER TABLE ONLY lily.log_fields ALTER COLUMN tenant SET STATISTICS 10;
 ALTER TABLE ONLY lily.log_fields ALTER COLUMN at SET STATISTICS 0;
 ALTER TABLE ONLY lily.log_fields ALTER COLUMN key SET STATISTICS 0;
 ALTER TABLE ONLY lily.log_fields ALTER COLUMN value SET STATISTICS 0;
@@ -2679,7 +2753,7 @@ CREATE INDEX asset_search ON ONLY lily.asset USING gin (search) WITH (gin_pendin
 
 CREATE INDEX asset_core_search_idx ON ONLY lily.asset_core USING gin (search) WITH (gin_pending_list_limit='1024');
 
-CREATE INDEX asset_core_0_search_idx ON lily.asset_core_0 USING gin (search) WITH (gin_pending_list_limit='1024');
+CREATE INDEX asset_core_0_search_idx ON lily.asset_core_0 USING gin (search) WITH (gin_pending_list_limit='16384');
 
 CREATE INDEX asset_expiry ON ONLY lily.asset USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -2707,7 +2781,7 @@ CREATE INDEX asset_core_0_updated_at_idx ON lily.asset_core_0 USING brin (update
 
 CREATE INDEX asset_core_1_own_tags_idx ON lily.asset_core_1 USING gin (own_tags) WHERE (own_tags IS NOT NULL);
 
-CREATE INDEX asset_core_1_search_idx ON lily.asset_core_1 USING gin (search) WITH (gin_pending_list_limit='1024');
+CREATE INDEX asset_core_1_search_idx ON lily.asset_core_1 USING gin (search) WITH (gin_pending_list_limit='16384');
 
 CREATE INDEX asset_core_1_tenant_expires_at_idx ON lily.asset_core_1 USING btree (tenant, expires_at) WHERE (expires_at IS NOT NULL);
 
@@ -3562,6 +3636,9 @@ REVOKE ALL ON FUNCTION lily.search_section(condition text, its_lane text, wanted
 
 REVOKE ALL ON FUNCTION lily.take_stock() FROM PUBLIC;
 GRANT ALL ON FUNCTION lily.take_stock() TO lily_system;
+
+REVOKE ALL ON FUNCTION lily.tidy_search() FROM PUBLIC;
+GRANT ALL ON FUNCTION lily.tidy_search() TO lily_system;
 
 REVOKE ALL ON FUNCTION lily.webhook_claims(its_plugin text, its_account text) FROM PUBLIC;
 GRANT ALL ON FUNCTION lily.webhook_claims(its_plugin text, its_account text) TO lily_app;

@@ -5,7 +5,7 @@ from time import monotonic
 
 from lily.errors import LilyError
 from lily.store.database import Database
-from lily.store.lag import lag
+from lily.store.lag import lag, looking
 from lily.store.presence import alive
 
 BOUND = 0.5  # seconds that an observation of the core lane may wait
@@ -82,6 +82,6 @@ class Backlog(Throttle):
         self._most = most
 
     def _measured(self) -> float:
-        with self._database.cell(self._cell) as conn:
+        with looking(self._database, self._cell) as conn:
             row = conn.execute(FULL, [self._most]).fetchone()
         return LONGEST if row and row[0] else 0.0

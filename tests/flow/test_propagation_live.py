@@ -13,6 +13,7 @@ from lily.lineage.travel import Filter
 from lily.pipeline import nightly
 from lily.pipeline.recompute import recompute
 from lily.store import feed, propagation_rules
+from lily.store.propagation_feed import rests_at
 from lily.store.propagation_rules import Rule
 from tests.flow.apply import seen
 from tests.flow.people import Person
@@ -105,7 +106,7 @@ def test_the_batch_job_agrees_with_what_was_done_step_by_step(live: Live, graph:
     graph.block(dice.choice(sorted(graph.edges)), "PII")
     _add_rules(graph)
     seen(graph.system, graph.tenant, names[0], asset_owner="ann", metadata={"zone": "eu"})
-    until(lambda: graph.waiting() is None, "all facts are handled")
+    until(lambda: _rests(graph), "all facts are handled, and what came of them")
     spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
     settings = str(live.settings.home / "run" / "pipeline.json")
     assert recompute(spark, live.system, settings, graph.tenant).differences == []
@@ -117,6 +118,11 @@ def test_the_batch_job_agrees_with_what_was_done_step_by_step(live: Live, graph:
     with live.core.database.unit(graph.tenant) as unit:
         [told] = feed.after(unit, 0, 10, kinds=["PropagationChecked"])
     assert '"applied":true' in (told.payload or "")
+
+
+def _rests(graph: Graph) -> bool:
+    with graph.system.database.cell(graph.tenant.cell, [graph.tenant.number]) as conn:
+        return rests_at(conn, graph.tenant.number) is not None
 
 
 def _stored(graph: Graph) -> set[tuple[Any, ...]]:

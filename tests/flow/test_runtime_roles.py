@@ -7,7 +7,7 @@ from threading import Event, Thread
 
 import pytest
 
-from lily.store.lag import lag
+from lily.store.lag import BY_TENANT, COUNTED, LAG, lag, looking
 from lily.store.presence import alive, presence
 from lily.types import Tenant
 from lily.wiring import Core
@@ -90,6 +90,14 @@ def test_lag_counts_what_waits_and_since_when(core: Core, system: Core, tenant: 
     assert after["fields"].seconds >= 60
     with system.database.cell("home") as conn:
         conn.execute("DELETE FROM log WHERE tenant = %s", [tenant.number])
+
+
+@pytest.mark.parametrize("statement", [LAG, BY_TENANT])
+def test_to_tell_what_waits_the_log_is_not_read_whole(system: Core, statement: str) -> None:
+    with looking(system.database, "home") as conn:
+        plan = "\n".join(row[0] for row in conn.execute(f"EXPLAIN {statement}", [COUNTED]))
+    assert "log_core" in plan
+    assert "Seq Scan on log" not in plan
 
 
 def _count(core: Core, role: str) -> int:
