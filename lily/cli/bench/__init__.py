@@ -86,6 +86,9 @@ def stream(
     lanes: Annotated[int, typer.Option(min=0, help="Requests at a time; 0 chooses.")] = 0,
     seconds: Seconds = 60.0,
     hooks: Annotated[int, typer.Option(min=0, max=100, help="Hooks to run on each.")] = 0,
+    whole: Annotated[
+        bool, typer.Option(help="Have whole assets answered, not only outcomes and versions.")
+    ] = False,
     log: Annotated[
         list[Log] | None,
         typer.Option(help="On an empty Lily with this log; several, one after another."),
@@ -96,7 +99,7 @@ def stream(
     from lily.cli.bench.stream import measure
 
     def one(where: "Place") -> "Report":
-        return measure(where, size, lanes, seconds, hooks)
+        return measure(where, size, lanes, seconds, hooks, whole)
 
     return Logs(log, one) if log else one
 

@@ -33,14 +33,16 @@ class Api:
     """One API under load. Connections stay open; the token is renewed before it ends."""
 
     def __init__(
-        self, where: Place, connections: int, url: str | None = None, patience: float = PATIENCE
-    ) -> None:
+        self, where: Place, connections: int, url: str | None = None, patience: float = PATIENCE,
+        prefer: str = "",
+    ) -> None:  # fmt: skip
         login = {"username": where.username, "password": where.password, "tenant": where.tenant}
         self._login = json.dumps(login).encode()
         self._wire = Wire(url or where.url, connections)
         self._patience = patience
         self._renewed = 0.0
-        self._head = JSON
+        self._plain = f"{JSON}Prefer: {prefer}\r\n" if prefer else JSON
+        self._head = self._plain
 
     async def __aenter__(self) -> Self:
         await self.renew()
@@ -54,7 +56,7 @@ class Api:
         if answer.status != 200:
             raise RuntimeError(f"login answered {answer.status}: {answer.body[:200]!r}")
         self._renewed = time.monotonic()
-        self._head = f"{JSON}Authorization: Bearer {answer.document['access_token']}\r\n"
+        self._head = f"{self._plain}Authorization: Bearer {answer.document['access_token']}\r\n"
 
     async def post(self, path: str, body: bytes) -> Answer:
         return await self.call("POST", path, body)

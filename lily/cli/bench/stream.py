@@ -19,13 +19,15 @@ WARM = 5.0
 RAW_ASSETS = 50_000
 RAW_CHUNK = 5_000
 LANES = {1: 400}  # requests in flight; batches are as large as what waits
-FEW = 20  # enough that two batches are always under way
+FEW = 32  # enough that two batches are always under way
 
 
-def measure(where: Place, size: int, lanes: int, seconds: float, hooks: int) -> Report:
+def measure(
+    where: Place, size: int, lanes: int, seconds: float, hooks: int, whole: bool = False
+) -> Report:
     report = Report("stream")
     with _hooks(where, hooks):
-        tally = play(_load(where, report, size, lanes or LANES.get(size, FEW), seconds))
+        tally = play(_load(where, report, size, lanes or LANES.get(size, FEW), seconds, whole))
     target = 5_000 if size >= 100 else 1_000 if size == 1 else None
     what = f"committed, in requests of {size}" + (f", {hooks} hooks" if hooks else "")
     report.add(what, tally.rate, "/s", None if hooks else target, "more")
@@ -37,10 +39,12 @@ def measure(where: Place, size: int, lanes: int, seconds: float, hooks: int) -> 
     return report
 
 
-async def _load(where: Place, report: Report, size: int, lanes: int, seconds: float) -> Tally:
+async def _load(
+    where: Place, report: Report, size: int, lanes: int, seconds: float, whole: bool
+) -> Tally:
     source, tally = Stream(uuid4().hex[:8]), Tally()
     plan = Plan(size, lanes)
-    async with Api(where, lanes) as api:
+    async with Api(where, lanes, prefer="" if whole else "return=minimal") as api:
 
         async def once(_: int) -> None:
             wanted = plan.next()
