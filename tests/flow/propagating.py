@@ -6,10 +6,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from httpx import Client
 
 from lily import wiring
-from lily.api.app import create_app
 from lily.assets.edits import Who
 from lily.assets.names import guid_of
 from lily.events.facts import Fact
@@ -22,8 +20,7 @@ from lily.tags.effective import effective
 from lily.types import Tenant
 from lily.wiring import Core
 from tests.flow.apply import apply, seen
-from tests.flow.people import Person, admin
-from tests.serving import serving
+from tests.flow.people import Person
 
 ANN = Who("ann", "request-1")
 ACTOR = Actor("ann", "request-1")
@@ -201,17 +198,6 @@ def observe(graph: Graph, *names: str, **fields: Any) -> None:
 
 
 # A test of rules takes these as its own.
-
-
-@pytest.fixture(scope="module")
-def client(core: Core) -> Iterator[Client]:
-    with serving(create_app(wiring.services(core))) as found:
-        yield found
-
-
-@pytest.fixture
-def boss(core: Core, client: Client) -> Person:
-    return admin(core, client)
 
 
 @pytest.fixture

@@ -1,16 +1,13 @@
 """People of a tenant who tag things."""
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from httpx import Client, Response
 
-from lily.api.app import create_app
-from lily.wiring import Core, Services, services
+from lily.wiring import Core, Services
 from tests.callers import bearer, minted, tenant_with_admin
-from tests.serving import serving
 
 NAME = "postgres://h:1/shop.public.people"
 
@@ -53,17 +50,6 @@ class People:
 
 
 # A test of tags takes these as its own.
-
-
-@pytest.fixture(scope="module")
-def wired(core: Core) -> Services:
-    return services(core)
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
 
 
 @pytest.fixture

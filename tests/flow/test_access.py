@@ -1,6 +1,6 @@
 """Policies and decisions over HTTP, on a real store, with two processes' worth of memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -9,31 +9,18 @@ import pytest
 from httpx import Client, Response
 
 from lily.access.model import Principal, Situation
-from lily.api.app import create_app
 from lily.errors import Unavailable
 from lily.store.guard import STALE, Guard, Question
 from lily.types import Tenant
-from lily.wiring import Core, Services, services
+from lily.wiring import Core, Services
 from tests.callers import bearer, minted, tenant_with_admin
 from tests.flow.apply import seen
 from tests.flow.lineage import join, tell
-from tests.serving import serving
 from tests.waiting import until
 
 TABLE = "pg/shop.people"
 EMAIL = f"{TABLE}#email"
 Ask = Callable[..., Response]
-
-
-@pytest.fixture(scope="module")
-def wired(core: Core) -> Services:
-    return services(core)
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
 
 
 @pytest.fixture

@@ -1,36 +1,21 @@
 """The agent: crawlers elsewhere, with nothing but the API."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import psycopg
 import pytest
-from httpx import Client
 from typer.testing import CliRunner
 
-from lily.api.app import create_app
 from lily.cli.app import build
 from lily.store.embedded import Server
-from lily.wiring import Core, services
+from lily.wiring import Core
 from tests.flow.apply import read
 from tests.flow.corridor import Corridor
 from tests.flow.crawling import waiting
 from tests.flow.lineage import live
-from tests.flow.people import Person, admin
-from tests.serving import serving
-
-
-@pytest.fixture(scope="module")
-def client(core: Core) -> Iterator[Client]:
-    with serving(create_app(services(core))) as built:
-        yield built
-
-
-@pytest.fixture
-def boss(core: Core, client: Client) -> Person:
-    return admin(core, client)
+from tests.flow.people import Person
 
 
 def agent(boss: Person, config: Path, *more: str) -> tuple[int, str]:

@@ -1,33 +1,19 @@
 """The routes around one asset, over HTTP."""
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from httpx import Client, Response
 
-from lily.api.app import create_app
 from lily.events.observations import AssetSeen
 from lily.types import Tenant
-from lily.wiring import Core, Services, services
+from lily.wiring import Core, Services
 from tests.callers import bearer, minted, tenant_with_admin
 from tests.flow.apply import apply, gone, read, seen
-from tests.serving import serving
 
 NAME = "postgres://h:1/a.b.c"
 STRANGE = ["postgres://h:1/a.b.c#d", "größe/ß ☃", "a%2Fb/c?d=e&f", "with space + plus"]
-
-
-@pytest.fixture(scope="module")
-def wired(core: Core) -> Services:
-    return services(core)
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
 
 
 class Caller:

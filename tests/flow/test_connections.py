@@ -1,14 +1,12 @@
 """Connections enable plug-ins for a tenant; their secrets come back to nobody."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from httpx import Client
 
-from lily.api.app import create_app
 from lily.api.rest.pages import mark
 from lily.assets.hooks import HookFailure, run_hooks
 from lily.events.observations import AssetSeen
@@ -16,24 +14,12 @@ from lily.pipeline.hooks import HookCache, NamedHook, load_hooks
 from lily.store import feed
 from lily.store.seal import Seal
 from lily.types import Tenant
-from lily.wiring import Core, services
+from lily.wiring import Core
 from tests.flow.people import Person, admin, with_role
 from tests.packages import install_test_hooks
-from tests.serving import serving
 
 ROUTE = "/api/v1/connections"
 SECRET = "swordfish-7"
-
-
-@pytest.fixture(scope="module")
-def client(core: Core) -> Iterator[Client]:
-    with serving(create_app(services(core))) as built:
-        yield built
-
-
-@pytest.fixture
-def boss(core: Core, client: Client) -> Person:
-    return admin(core, client)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -13,32 +13,19 @@ import pytest
 from httpx import Client
 from typer.testing import CliRunner
 
-from lily.api.app import create_app
 from lily.cli.app import build
 from lily.events.observations import AssetSeen
 from lily.store.embedded import Server
 from lily.telemetry import exposition
-from lily.wiring import Core, services
+from lily.wiring import Core
 from lily.workers import capture, crawl, lag
 from tests.flow.corridor import Corridor, append
 from tests.flow.people import Person, admin, with_role
 from tests.flow.sources import Estate
-from tests.serving import serving
 from tests.waiting import until
 
 ROUTE = "/api/v1/connections"
 EXAMPLES = Path(__file__).parents[1] / "examples"
-
-
-@pytest.fixture(scope="module")
-def client(core: Core) -> Iterator[Client]:
-    with serving(create_app(services(core))) as built:
-        yield built
-
-
-@pytest.fixture
-def boss(core: Core, client: Client) -> Person:
-    return admin(core, client)
 
 
 @pytest.fixture

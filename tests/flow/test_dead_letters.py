@@ -1,6 +1,5 @@
 """What cannot be applied is parked with its reason, and goes back once."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -9,30 +8,17 @@ from uuid import UUID, uuid4, uuid5
 import pytest
 from httpx import Client
 
-from lily.api.app import create_app
 from lily.assets.names import guid_of
 from lily.events.observations import AssetSeen
 from lily.store import feed
 from lily.store.embedded import Server
 from lily.types import Tenant
-from lily.wiring import Core, services
+from lily.wiring import Core
 from tests.flow.corridor import Corridor, append
 from tests.flow.people import Person, admin, dedicated, with_role
 from tests.packages import install_test_hooks
-from tests.serving import serving
 
 ROUTE = "/api/v1/dead-letters"
-
-
-@pytest.fixture(scope="module")
-def client(core: Core) -> Iterator[Client]:
-    with serving(create_app(services(core))) as built:
-        yield built
-
-
-@pytest.fixture
-def boss(core: Core, client: Client) -> Person:
-    return admin(core, client)
 
 
 @pytest.fixture(autouse=True)

@@ -41,7 +41,7 @@ BODY = {
 }  # fmt: skip
 
 
-client, boss, graph = propagating.client, propagating.boss, propagating.graph
+graph = propagating.graph
 
 
 @pytest.fixture(autouse=True)

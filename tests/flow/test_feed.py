@@ -1,7 +1,6 @@
 """The feed over HTTP: in order, without gaps, live, and verified."""
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 from typing import Any
@@ -10,26 +9,13 @@ import psycopg
 import pytest
 from httpx import Client
 
-from lily.api.app import create_app
 from lily.clock import SystemClock
 from lily.events.facts import Fact
 from lily.store import feed
 from lily.types import Tenant
-from lily.wiring import Core, Services, services
+from lily.wiring import Core, Services
 from tests.callers import bearer, minted, tenant_with_admin
 from tests.flow.apply import seen
-from tests.serving import serving
-
-
-@pytest.fixture(scope="module")
-def wired(core: Core) -> Services:
-    return services(core)
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
 
 
 class Follower:

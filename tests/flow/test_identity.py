@@ -1,6 +1,5 @@
 """Logging in, staying in, and who is told what."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -20,12 +19,6 @@ from tests.callers import PASSWORD, bearer, log_in, logged_in, person, tenant_wi
 from tests.serving import serving
 
 REFRESH = "refresh_token"
-
-
-@pytest.fixture(scope="module")
-def client(core: Core) -> Iterator[Client]:
-    with serving(create_app(services(core))) as client:
-        yield client
 
 
 @pytest.fixture

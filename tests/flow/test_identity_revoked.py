@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from httpx import Client
 
-from lily.api.app import create_app
 from lily.errors import Unauthenticated, Unavailable
 from lily.settings import Settings
 from lily.store import feed
@@ -19,13 +18,6 @@ from lily.types import Tenant
 from lily.wiring import Core, Services, services
 from lily.wiring import core as build_core
 from tests.callers import bearer, log_in, logged_in, minted, person, subject_of, tenant_with_admin
-from tests.serving import serving
-
-
-@pytest.fixture(scope="module")
-def client(core: Core) -> Iterator[Client]:
-    with serving(create_app(services(core))) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from lily.clock import SystemClock
 from lily.events.observations import AssetSeen
 from lily.settings import Settings
 from lily.types import Tenant
-from lily.wiring import Core, Services, services
+from lily.wiring import Core, Services
 from lily.wiring import core as build_core
 from tests.callers import minted, tenant_with_admin
 from tests.conftest import new_tenant
@@ -30,11 +30,6 @@ from tests.flow.corridor import Corridor
 from tests.serving import serving
 
 PATIENCE = 10
-
-
-@pytest.fixture(scope="module")
-def wired(core: Core) -> Services:
-    return services(core)
 
 
 @pytest.fixture(scope="module")

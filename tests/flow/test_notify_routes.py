@@ -10,31 +10,18 @@ from uuid import uuid4
 import pytest
 from httpx import Client
 
-from lily.api.app import create_app
 from lily.incidents.model import Incident
 from lily.notify import acknowledge
 from lily.store import incidents
-from lily.wiring import Core, services
+from lily.wiring import Core
 from tests.flow.apply import seen
 from tests.flow.notifying import SECRET, Stage, staged
 from tests.flow.people import Person, admin, with_role
-from tests.serving import serving
 from tests.vendors.server import Scripted, running
 
 API = "/api/v1"
 TARGET = {"plugin": "webhook", "uses": ["target"],
           "options": {"url": "https://hooks.invalid/secret-path", "secret": SECRET}}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def client(core: Core) -> Iterator[Client]:
-    with serving(create_app(services(core))) as built:
-        yield built
-
-
-@pytest.fixture
-def boss(core: Core, client: Client) -> Person:
-    return admin(core, client)
 
 
 @pytest.fixture

@@ -8,32 +8,19 @@ import psycopg
 import pytest
 from httpx import Client
 
-from lily.api.app import create_app
 from lily.store.deliveries import Delivery
 from lily.store.embedded import Server
-from lily.wiring import Core, services
+from lily.wiring import Core
 from tests.callers import person
 from tests.flow.apply import seen
 from tests.flow.lineage import guid, join, tell
 from tests.flow.notifying import Stage, staged
 from tests.flow.people import Person, admin, dedicated, with_role
-from tests.serving import serving
 from tests.vendors.server import Scripted, running
 
 API = "/api/v1"
 OPEN, CLOSED = "pg/shop.orders", "pg/hr.salaries"
 FACTS = ["AssetDeleted", "EdgeCreated", "IncidentOpened"]
-
-
-@pytest.fixture(scope="module")
-def client(core: Core) -> Iterator[Client]:
-    with serving(create_app(services(core))) as built:
-        yield built
-
-
-@pytest.fixture
-def boss(core: Core, client: Client) -> Person:
-    return admin(core, client)
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pytest
 from httpx import Client, Response
 from joserfc import jwt
 
-from lily.api.app import create_app
 from lily.clock import SystemClock
 from lily.errors import Reject, Unavailable
 from lily.identity import jwks
@@ -26,7 +25,6 @@ from lily.wiring import Core, Services, services
 from lily.wiring import core as build_core
 from tests.callers import bearer, minted, tenant_with_admin
 from tests.provider import Provider, provider
-from tests.serving import serving
 
 ROLES = {"stewards": "steward", "everyone": "viewer", "bosses": "admin"}
 
@@ -45,12 +43,6 @@ def wired(
     built = build_core(allowed, "lily_app")
     yield services(built)
     built.close()
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

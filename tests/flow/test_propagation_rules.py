@@ -15,7 +15,7 @@ from tests.flow.propagating import ANN, Graph
 RULES = "/api/v1/propagation-rules"
 
 
-client, boss, graph = propagating.client, propagating.boss, propagating.graph
+graph = propagating.graph
 
 
 def call(who: Person, method: str, path: str, status: int, body: Any = None) -> Any:

@@ -15,7 +15,7 @@ from tests.flow.feeds import facts
 from tests.flow.propagating import Graph
 from tests.flow.tagging import People, place
 
-wired, client, people = tagging.wired, tagging.client, tagging.people
+people = tagging.people
 
 
 @pytest.fixture

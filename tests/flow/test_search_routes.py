@@ -1,30 +1,16 @@
 """Search over HTTP: who may, what it answers, what it refuses."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from httpx import Client, Response
 
-from lily.api.app import create_app
 from lily.types import Tenant
-from lily.wiring import Core, Services, services
+from lily.wiring import Core, Services
 from tests.callers import bearer, minted, tenant_with_admin
 from tests.flow.apply import seen
-from tests.serving import serving
 
 PATH = "/api/v1/metadata/search"
-
-
-@pytest.fixture(scope="module")
-def wired(core: Core) -> Services:
-    return services(core)
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -1,33 +1,20 @@
 """What a caller may not see is not there: over every way of reading, counts included."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from httpx import Client, Response
 
-from lily.api.app import create_app
 from lily.types import Tenant
-from lily.wiring import Core, Services, services
+from lily.wiring import Core, Services
 from tests.callers import bearer, minted, tenant_with_admin
 from tests.flow.apply import seen
-from tests.serving import serving
 from tests.waiting import until
 
 SECRET, OPEN = "pg/hr.salaries", "pg/shop.orders"
 Ask = Callable[..., Response]
-
-
-@pytest.fixture(scope="module")
-def wired(core: Core) -> Services:
-    return services(core)
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

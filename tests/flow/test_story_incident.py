@@ -3,16 +3,13 @@
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 from urllib.parse import urlencode
 
-import pytest
 from httpx import Client
 
-from lily.api.app import create_app
-from lily.wiring import Core, Services, services
+from lily.wiring import Core, Services
 from tests.callers import tenant_with_admin
 from tests.flow.apply import seen
 from tests.flow.corridor import Corridor
@@ -21,20 +18,8 @@ from tests.flow.signals import facts
 from tests.flow.test_notify_channels import Town
 from tests.flow.test_webhooks import NAME, Desk, call
 from tests.montecarlo import ANOMALY, SECRET, signed
-from tests.serving import serving
 
 SIGNING = "8f742231b10e8888abcd99yyyzzz85a5"
-
-
-@pytest.fixture(scope="module")
-def wired(core: Core) -> Services:
-    return services(core)
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
 
 
 def clicked(wired: Services, value: str) -> tuple[dict[str, str], bytes]:

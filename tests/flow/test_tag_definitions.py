@@ -24,7 +24,7 @@ SECRET = {
 REFUSE = {"unknown_tags": "refuse", "unknown_terms": "refuse"}
 
 
-wired, client, people = tagging.wired, tagging.client, tagging.people
+people = tagging.people
 
 
 def define(people: People, **said: Any) -> dict[str, Any]:

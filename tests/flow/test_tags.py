@@ -24,7 +24,7 @@ from tests.flow.propagating import Graph
 from tests.flow.tagging import NAME, People, place
 from tests.flow.test_bulk_store import Load
 
-wired, client, people = tagging.wired, tagging.client, tagging.people
+people = tagging.people
 
 
 def row(core: Core, people: People, name: str = NAME) -> Asset:

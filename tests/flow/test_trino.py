@@ -1,19 +1,16 @@
 """What Trino's OPA plug-in asks, literally, and what it is answered."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from httpx import Client, Response
 
-from lily.api.app import create_app
 from lily.errors import Unavailable
 from lily.types import Tenant
-from lily.wiring import Core, Services, services
+from lily.wiring import Core, Services
 from tests.callers import bearer, minted, tenant_with_admin
 from tests.flow.apply import seen
-from tests.serving import serving
 from tests.waiting import until
 
 PLACE = "postgres://warehouse:5432/shop"
@@ -85,17 +82,6 @@ class Trino:
         found = self.ask("batchColumnMasks", action, user, *groups)
         names = list(types)
         return {names[each["index"]]: each["viewExpression"]["expression"] for each in found}
-
-
-@pytest.fixture(scope="module")
-def wired(core: Core) -> Services:
-    return services(core)
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
 
 
 @pytest.fixture

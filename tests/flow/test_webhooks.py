@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 import pytest
 from httpx import Client, Response
 
-from lily.api.app import create_app
 from lily.clock import FrozenClock, SystemClock
 from lily.sdk import signing
 from lily.settings import Settings
@@ -26,7 +25,6 @@ from tests.flow.lineage import join, tell
 from tests.flow.signals import all_of, facts, heard
 from tests.montecarlo import ACCOUNT, ANOMALY, BREACH, ID, SECRET, signed
 from tests.packages import install
-from tests.serving import serving
 from tests.unit.test_webhooks_builtin import INCIDENT, okta
 
 NAME = "bigquery://zeus/zeus.ares.artemis"
@@ -42,12 +40,6 @@ def wired(settings: Settings, clock: FrozenClock) -> Iterator[Services]:
     built = build_core(settings, "lily_app", clock=clock)
     yield services(built)
     built.close()
-
-
-@pytest.fixture(scope="module")
-def client(wired: Services) -> Iterator[Client]:
-    with serving(create_app(wired)) as client:
-        yield client
 
 
 class Desk:
