@@ -5,10 +5,10 @@ are lexemes too (`=type:table`), so that one index answers words and filters tog
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 _CHUNK = re.compile(r"[^\W_]+")
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\WA-Za-z\d_]+")
@@ -93,33 +93,30 @@ def facet(kind: str, value: str) -> str:
     return f"={kind}:{value.lower()}"[:MAX_LEXEME]
 
 
-def vector(
+class Lexemes(NamedTuple):
+    """What an asset is found by; nothing is in it twice."""
+
+    names: Collection[str]
+    places: Collection[str]
+    prose: Collection[str]
+    marks: Collection[str]  # the whole name, and what filters look for
+
+
+def lexemes(
     name: str,
     qualified_name: str,
     description: str | None,
     facets: Iterable[str],
-) -> str:
-    """The text of a tsvector."""
+) -> Lexemes:
     names = split(name)
     places = [word for word in _place_words(qualified_name, name) if word not in names]
-    parts = []
-    if names:
-        parts.append("'" + "':1A '".join(names) + "':1A")
-    if places:
-        parts.append("'" + "':1B '".join(places) + "':1B")
+    prose: set[str] = set()
     if description:
         prose = _prose(description) - COMMON
         prose.difference_update(names, places)
-        if prose:
-            parts.append("'" + "':1C '".join(prose) + "':1C")
     # The name whole too, so that exact matches can come first.
-    exact = [f"=name:{name.lower()}"[:MAX_LEXEME], *facets]
-    plain = "".join(exact)
-    if "'" in plain or "\\" in plain:
-        parts.extend(map(quoted, exact))
-    else:
-        parts.append("'" + "' '".join(exact) + "'")
-    return " ".join(parts)
+    marks = dict.fromkeys((f"=name:{name.lower()}"[:MAX_LEXEME], *facets))
+    return Lexemes(names, places, prose, marks)
 
 
 def _place_words(qualified_name: str, name: str) -> Iterable[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import psycopg
 
 from lily.errors import Unavailable
-from lily.log.postgres import CLOSED, CLOSED_SECONDS, COPY, OFFSETS, SHARED, WAKE, Record, line
+from lily.log.postgres import CLOSED, CLOSED_SECONDS, COPY, OFFSETS, SHARED, WAKE, Record, block
 from lily.types import LANES, Place
 
 MOST = 2_000  # records in one transaction: short, because the reader waits for it
@@ -92,7 +92,7 @@ class Appender:
                 raise _Closed(closed)
             offsets = await self._offsets(conn, records)
             async with conn.cursor().copy(COPY) as copy:
-                await copy.write("".join(map(line, records, offsets)))
+                await copy.write(block(records, offsets))
             await conn.execute(WAKE)
         return offsets
 

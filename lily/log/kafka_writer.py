@@ -97,7 +97,7 @@ class KafkaWriter:
     def append(self, record: Record, cell: str = HOME) -> Place:
         """One record, for those who can wait."""
         places: list[Place] = []
-        key, value = key_of(record), record.value.encode()
+        key, value = key_of(record), record.value
         done = Event()
 
         def told(error: Any, message: Any) -> None:
@@ -167,7 +167,7 @@ class KafkaAppender:
             await self._find()
         group = _Group(records)
         for number, record in enumerate(records):
-            key, value = key_of(record), record.value.encode()
+            key, value = key_of(record), record.value
             headers: Headers = [(HEADER, self._writer.sign(key, value))]
             topic = self._topics[record.lane]
             self._writer.produce(topic, key, value, headers, partial(group.told, number))

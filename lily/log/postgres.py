@@ -1,6 +1,7 @@
 """The event log in PostgreSQL. An appender holds a shared lock, the reader an exclusive one for a
 moment: so no offset below the high-water mark can still be in an open transaction."""
 
+import struct
 from collections.abc import Sequence
 from typing import Any, LiteralString
 
@@ -22,7 +23,7 @@ OFFSETS: dict[Lane, LiteralString] = {
     "core": "SELECT nextval('log_core_offset') FROM generate_series(1, %s)",
     "fields": "SELECT nextval('log_fields_offset') FROM generate_series(1, %s)",
 }
-COPY = 'COPY log (lane, "offset", tenant, key, value) FROM STDIN'
+COPY = 'COPY log (lane, "offset", tenant, key, value) FROM STDIN (FORMAT binary)'
 WAKE = "SELECT pg_notify('lily_log', '')"
 # The lane stands first in the index: without it, every row would be looked at.
 LAST: dict[Lane, LiteralString] = {
@@ -41,28 +42,28 @@ class Record(msgspec.Struct):
     lane: Lane
     tenant: int
     key: str
-    value: str
+    value: bytes
 
 
 def record_of(envelope: Envelope, qualified_name: str) -> Record:
-    return Record(
-        lane_of(qualified_name), envelope.tenant, qualified_name, encode(envelope).decode()
-    )
+    return Record(lane_of(qualified_name), envelope.tenant, qualified_name, encode(envelope))
 
 
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_HEAD, _END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
+_LANE = {lane: struct.pack(">hi", 5, len(lane)) + lane.encode() for lane in LANES}
+_place = struct.Struct(">iqiii").pack
+_size = struct.Struct(">i").pack
 
 
-def line(record: Record, offset: int) -> str:
-    """As COPY text, made at once: a call for each value costs three times as much."""
-    key, value = _escaped(record.key), _escaped(record.value)
-    return f"{record.lane}\t{offset}\t{record.tenant}\t{key}\t{value}\n"
+def block(records: Sequence[Record], offsets: Sequence[int]) -> bytes:
+    """As one binary COPY takes them: of text the database would look at every letter twice."""
+    return b"".join((_HEAD, *map(_row, records, offsets), _END))
 
 
-def _escaped(value: str) -> str:
-    if "\\" in value or "\n" in value or "\t" in value or "\r" in value:
-        return value.translate(_ESCAPES)
-    return value
+def _row(record: Record, offset: int) -> bytes:
+    key, value = record.key.encode(), record.value
+    place = _place(8, offset, 4, record.tenant, len(key))
+    return b"".join((_LANE[record.lane], place, key, _size(len(value)), value))
 
 
 def append_in(
@@ -76,7 +77,7 @@ def append_in(
         raise Unavailable(CLOSED, after=CLOSED_SECONDS)
     offsets = _offsets(conn, records)
     with conn.cursor().copy(COPY) as copy:
-        copy.write("".join(map(line, records, offsets)))
+        copy.write(block(records, offsets))
     conn.execute(WAKE)
     return offsets
 

@@ -1,6 +1,6 @@
 """Assets: reading what is known of them, writing what became of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -23,6 +23,7 @@ from lily.assets.model import (
     Asset,
     Propagated,
 )
+from lily.store import packing, vectors
 from lily.store.copying import Pour, Stage, listed
 from lily.types import Lane
 
@@ -42,7 +43,7 @@ _KEPT = ("tenant", "lane", "guid", "qualified_name")
 CHANGED = Stage(
     "CREATE TEMP TABLE IF NOT EXISTS batch_asset (LIKE lily.asset)"
     " WITH (toast_tuple_target = 8160) ON COMMIT DELETE ROWS",
-    f"COPY batch_asset ({ALL}) FROM STDIN",
+    f"COPY batch_asset ({ALL}) FROM STDIN (FORMAT binary)",
     f"INSERT INTO asset ({ALL}) SELECT {ALL} FROM batch_asset"
     " ON CONFLICT (tenant, guid, lane) DO UPDATE SET "
     + ", ".join(f"{n} = excluded.{n}" for n in (*COLUMNS, "search") if n not in _KEPT),
@@ -51,7 +52,7 @@ CHANGED = Stage(
 NEW = Stage(
     "CREATE TEMP TABLE IF NOT EXISTS batch_new (LIKE lily.asset)"
     " WITH (toast_tuple_target = 8160) ON COMMIT DELETE ROWS",
-    f"COPY batch_new ({ALL}) FROM STDIN",
+    f"COPY batch_new ({ALL}) FROM STDIN (FORMAT binary)",
     f"INSERT INTO asset ({ALL}) SELECT {ALL} FROM batch_new",
     "DELETE FROM batch_new",
 )
@@ -181,7 +182,7 @@ def insert(pour: Pour, created: Sequence[Asset]) -> None:
     Raises UniqueViolation when another writer was quicker: then all has to be decided again.
     """
     if created:
-        pour.put(NEW, created, _stored)
+        pour.put_packed(NEW, created, packed)
 
 
 def save(conn: psycopg.Connection, changed: Sequence[Asset]) -> None:
@@ -193,7 +194,7 @@ def save(conn: psycopg.Connection, changed: Sequence[Asset]) -> None:
 def replace(pour: Pour, changed: Sequence[Asset]) -> None:
     """Insert or replace whole rows: staged by COPY, then one merge."""
     if changed:
-        pour.put(CHANGED, changed, _stored)
+        pour.put_packed(CHANGED, changed, packed)
 
 
 def save_one(conn: psycopg.Connection, asset: Asset) -> None:
@@ -259,22 +260,45 @@ def names(
     return dict(conn.execute(NAMES, [list(tenants), list(guids)]).fetchall())
 
 
-def search_vector(asset: Asset) -> str:
+def lexemes(asset: Asset) -> words.Lexemes:
     facets = words.facets(
         asset.asset_type, asset.data_source, asset.asset_owner, asset.tags,
         asset.business_terms, asset.metadata,
     )  # fmt: skip
     if asset.layers & INCIDENTS:
         facets += words.ill(bool(asset.layers & FAILING))
-    return words.vector(asset.asset_name, asset.qualified_name, asset.description, facets)
+    return words.lexemes(asset.asset_name, asset.qualified_name, asset.description, facets)
 
 
 _encode = msgspec.json.encode
+# A text, where nothing else is said.
+_PACKS: Mapping[str, packing.Pack] = {
+    **dict.fromkeys(("lane", "asset_type", "data_source", "source"), packing.word),
+    **dict.fromkeys(("tenant", "version"), packing.integer),
+    **dict.fromkeys(("feed_position", "log_offset"), packing.big),
+    **dict.fromkeys(("guid", "parent"), packing.uuid),
+    **dict.fromkeys(("tags", "business_terms", "own_tags", "own_terms"), packing.texts),
+    **dict.fromkeys(("metadata", "details", "statement", "edited"), packing.json),
+    **dict.fromkeys(
+        ("deleted_at", "archived_at", "expires_at", "created_at", "updated_at", "observed_at",
+         "applied_at"), packing.moment,
+    ),
+    "layers": packing.small,
+    "search": lambda found: packing.raw(vectors.packed(found)),
+}  # fmt: skip
 
 
-def _stored(asset: Asset) -> tuple[Any, ...]:
-    """As a line of COPY."""
-    return (*astuple(asset), search_vector(asset))
+def packs(columns: Iterable[str]) -> Callable[[Sequence[Any]], bytes]:
+    """How these columns of an asset are packed; `search` from its lexemes."""
+    return packing.rows(*(_PACKS.get(name, packing.text) for name in columns))
+
+
+_packed = packs((*COLUMNS, "search"))
+
+
+def packed(asset: Asset) -> bytes:
+    """As a row of binary COPY."""
+    return _packed((*astuple(asset), lexemes(asset)))
 
 
 def _touched(asset: Asset) -> tuple[Any, ...]:
@@ -287,5 +311,5 @@ def _row(asset: Asset) -> list[Any]:
     for index in _JSON:
         if row[index] is not None:
             row[index] = _encode(row[index]).decode()
-    row.append(search_vector(asset))
+    row.append(vectors.written(lexemes(asset)))
     return row

@@ -6,14 +6,14 @@ staged rows are inserted. An asset of which more is to be said is staged with al
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from operator import attrgetter
 
 import msgspec
 import psycopg
-from msgspec.structs import astuple
 
 from lily.assets.model import COLUMNS, Asset
-from lily.store.assets import ALL, search_vector
-from lily.store.copying import NULL, array, dump, moment, string, text
+from lily.store.assets import ALL, lexemes, packed, packs
+from lily.store.packing import block
 
 LEAN = (
     "lane", "guid", "qualified_name", "caller_id", "asset_name", "asset_type", "asset_owner",
@@ -34,30 +34,31 @@ STAGE = (
     " ON COMMIT DELETE ROWS"
     f" AS SELECT {ALL} FROM lily.asset WITH NO DATA"
 )
-COPY_LEAN = f"COPY batch_fresh ({', '.join(LEAN)}, search) FROM STDIN"
-COPY_WHOLE = f"COPY batch_fresh ({ALL}) FROM STDIN"
+COPY_LEAN = f"COPY batch_fresh ({', '.join(LEAN)}, search) FROM STDIN (FORMAT binary)"
+COPY_WHOLE = f"COPY batch_fresh ({ALL}) FROM STDIN (FORMAT binary)"
 INSERT = (
     f"INSERT INTO asset ({ALL})"
     f" SELECT {', '.join(_SAME.get(name, name) for name in COLUMNS)}, search FROM batch_fresh"
 )
+_lean = packs((*LEAN, "search"))
+_values = attrgetter(*LEAN)
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """New assets as COPY text: those that are like most, and the others."""
+    """New assets as binary COPY: those that are like most, and the others."""
 
-    lean: str
-    whole: str
+    lean: bytes
+    whole: bytes
 
 
 def rows_of(new: Iterable[Asset]) -> Rows:
     lean, whole = [], []
     for asset in new:
-        line = lean_line(asset)
-        if line is None:
-            whole.append(text((*astuple(asset), search_vector(asset))))
+        if says_more(asset):
+            whole.append(packed(asset))
         else:
-            lean.append(line)
-    return Rows("".join(lean), "".join(whole))
+            lean.append(_lean((*_values(asset), lexemes(asset))))
+    return Rows(block(lean) if lean else b"", block(whole) if whole else b"")
 
 
 def stage(conn: psycopg.Connection, rows: Rows) -> None:
@@ -75,37 +76,13 @@ def insert(conn: psycopg.Connection, tenant: int, position: int, now: datetime) 
     conn.execute(INSERT.encode(), values)
 
 
-def lean_line(asset: Asset) -> str | None:
-    """The columns of LEAN and the search vector; None if the asset has more to say."""
-    a = asset
-    words = (
-        f"{a.qualified_name}{a.caller_id}{a.asset_name}{a.asset_type}{a.asset_owner}{a.description}"
-        f"{a.data_source}{a.external_id}{a.cause}{a.source}"
-    )
-    if "\\" in words or "\n" in words or "\t" in words or "\r" in words:
-        return None
-    if a.created_at is not a.applied_at or _says_more(a):
-        return None
-    null = NULL
-    return (
-        f"{a.lane}\t{a.guid.int:032x}\t{a.qualified_name}\t"
-        f"{null if a.caller_id is None else a.caller_id}\t{a.asset_name}\t{a.asset_type}\t"
-        f"{null if a.asset_owner is None else a.asset_owner}\t"
-        f"{null if a.description is None else a.description}\t"
-        f"{null if a.parent is None else f'{a.parent.int:032x}'}\t"
-        f"{null if a.data_source is None else a.data_source}\t"
-        f"{null if a.external_id is None else a.external_id}\t"
-        f"{array(a.tags)}\t{array(a.business_terms)}\t{dump(a.metadata) if a.metadata else '{}'}\t"
-        f"{moment(a.observed_at)}\t{a.feed_position}\t{a.cause}\t{a.source}\t{a.log_offset}\t"
-        f"{string(search_vector(a))}\n"
-    )
-
-
-def _says_more(a: Asset) -> bool:
+def says_more(a: Asset) -> bool:
+    """Than the columns of LEAN can hold."""
     return (
         a.details is not None
         or a.statement is not None
         or a.own_tags is not None
         or a.own_terms is not None
         or a.expires_at is not None
+        or a.created_at is not a.applied_at
     )

@@ -13,6 +13,8 @@ from uuid import UUID
 import msgspec
 import psycopg
 
+from lily.store import packing
+
 NULL = "\\N"
 PART = 1_000  # lines that are handed over at a time
 FEW = 100  # are not worth a second thread
@@ -78,8 +80,17 @@ class Pour:
 
     def put_lines(self, stage: Stage, items: Sequence[T], line: Callable[[T], str]) -> None:
         """The same, of rows that are so many that somebody has written out how they look."""
+        self._put(stage, items, lambda some: "".join([line(item) for item in some]))
+
+    def put_packed(self, stage: Stage, items: Sequence[T], pack: Callable[[T], bytes]) -> None:
+        """The same, of rows that are packed, for a stage that is filled in binary."""
+        self._put(stage, items, lambda some: packing.block([pack(item) for item in some]))
+
+    def _put(
+        self, stage: Stage, items: Sequence[T], block: Callable[[Sequence[T]], str | bytes]
+    ) -> None:
         for start in range(0, max(len(items), 1), PART):
-            part = "".join([line(item) for item in items[start : start + PART]])
+            part = block(items[start : start + PART])
             again = stage.fill in self._filled
             self._filled.add(stage.fill)
             if len(items) <= FEW and self._worker is None:
@@ -112,7 +123,7 @@ def through(
         conn.execute(stage.empty)
 
 
-def _pass(conn: psycopg.Connection, stage: Stage, part: str, again: bool) -> None:
+def _pass(conn: psycopg.Connection, stage: Stage, part: str | bytes, again: bool) -> None:
     conn.execute(stage.empty if again else stage.make)
     with conn.cursor().copy(stage.fill) as stream:
         stream.write(part)

@@ -4,22 +4,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 import psycopg
+from msgspec.structs import astuple
 
 from lily.assets.change import Known
 from lily.assets.model import Asset
 from lily.events.chain import Link, forge
 from lily.events.facts import Fact
-from lily.store import assets, edges, feed
-from lily.store.copying import NULL, Pour, Stage, moment, string
+from lily.store import assets, edges, feed, packing
+from lily.store.copying import Pour, Stage
 from lily.store.edge_merge import Decided
 
 LINKS = Stage(
     "CREATE TEMP TABLE IF NOT EXISTS batch_fact (LIKE lily.fact)"
     " WITH (toast_tuple_target = 8160) ON COMMIT DELETE ROWS",
-    f"COPY batch_fact ({feed.COLUMNS}) FROM STDIN",
+    f"COPY batch_fact ({feed.COLUMNS}) FROM STDIN (FORMAT binary)",
     f"INSERT INTO fact ({feed.COLUMNS}) SELECT {feed.COLUMNS} FROM batch_fact",
     "DELETE FROM batch_fact",
 )
+_row = packing.rows(
+    packing.integer, packing.big, packing.text, packing.moment, packing.uuid, packing.integer,
+    packing.text, packing.text, packing.raw, packing.raw, packing.raw,
+)  # fmt: skip
 
 
 class Outcome:
@@ -113,19 +118,12 @@ def write_links(conn: psycopg.Connection, links: Sequence[Link]) -> None:
 
 def put_links(pour: Pour, links: Sequence[Link]) -> None:
     if links:
-        pour.put_lines(LINKS, links, _line)
+        pour.put_packed(LINKS, links, packed)
 
 
-def _line(link: Link) -> str:
-    """As `text` would write the row; every change of anything makes one."""
-    guid = NULL if link.guid is None else f"{link.guid.int:032x}"
-    payload = NULL if link.payload is None else string(link.payload)
-    salt = NULL if link.salt is None else f"\\\\x{link.salt.hex()}"
-    return (
-        f"{link.tenant}\t{link.position}\t{link.kind}\t{moment(link.at)}\t{guid}\t{link.version}"
-        f"\t{string(link.cause)}\t{payload}\t{salt}\t\\\\x{link.payload_hash.hex()}"
-        f"\t\\\\x{link.hash.hex()}\n"
-    )
+def packed(link: Link) -> bytes:
+    """As a row of binary COPY."""
+    return _row(astuple(link))
 
 
 def _edges_told(facts: Sequence[Fact], made: Sequence[Link]) -> dict[UUID, int]:

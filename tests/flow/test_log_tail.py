@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from lily.events.envelope import Envelope
+from lily.events.envelope import Envelope, decode
 from lily.events.observations import AssetSeen
 from lily.log import postgres as log
 from lily.log.tail import Offsets, Tail
@@ -43,6 +43,22 @@ def test_a_read_takes_so_many_of_core_and_the_next_takes_the_rest(system: Core, 
         seen += [row[0] for row in stretch.rows]
         start["home"]["core"] = stretch.end
     assert seen == offsets
+
+
+@pytest.mark.parametrize("lane, mark", [("core", ""), ("fields", "#c")])
+def test_what_is_read_is_what_was_said_whatever_marks_are_in_it(
+    system: Core, tail: Tail, lane: str, mark: str
+) -> None:
+    start = here(system)
+    name = f"db/tab\t, line\nend\r, back\\slash, \\N, 'ümlaut' 日本語{mark}"
+    said = AssetSeen(qualified_name=name, description='\\. "quoted"\n\n')
+    sent = Envelope(id=uuid4(), tenant=1, source="t", by="t", observation=said)
+    with system.database.cell("home") as conn:
+        [offset] = log.append_in(conn, [sent], [name])
+    [stretch] = tail.read(start, 5, most=10)
+    [(at, tenant, _, key, value)] = stretch.rows
+    assert (stretch.lane, at, tenant, key) == (lane, offset, 1, name)
+    assert decode(value) == sent
 
 
 def test_fields_come_along_however_little_of_core_may(system: Core, tail: Tail) -> None:

@@ -6,31 +6,17 @@ from uuid import UUID
 import pytest
 from msgspec.structs import astuple, replace
 
-from lily.events.chain import Link
 from lily.lineage.edges import Edge
-from lily.store import edges, outcome
+from lily.store import edges
 from lily.store.copying import text
 
 AT = datetime(2026, 11, 15, 12, 30, 0, 250, UTC)
 ONE, OTHER, TOP = UUID(int=1), UUID(int=2**127 + 5), UUID(int=77)
-LINK = Link(1, 5, "EdgeCreated", AT, ONE, 3, "request-1", "{}", b"\x00s", b"p", b"h")
 EDGE = Edge(
     1, TOP, ONE, OTHER, "feeds", "table", ONE, OTHER, None, None, None, False, "source", None, "s",
     AT, 7, 0, 1, None, None, AT, AT, "request-1", 9,
 )  # fmt: skip
 SPECIAL = 'tab\there, line\nend, back\\slash, "quote", ümlaut'
-
-
-@pytest.mark.parametrize(
-    "link",
-    [
-        LINK,
-        replace(LINK, guid=None, payload=None, salt=None),
-        replace(LINK, payload=SPECIAL, cause=SPECIAL),
-    ],
-)
-def test_a_fact_reads_the_same(link: Link) -> None:
-    assert outcome._line(link) == text(astuple(link))
 
 
 @pytest.mark.parametrize(
