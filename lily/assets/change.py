@@ -40,6 +40,7 @@ HOLDER = "lineage"  # who speaks of assets that nobody has seen, because an edge
 
 _SHOWN = View.__struct_fields__
 _LABELS = ("tags", "own_tags", "own_terms")
+_NAMED = {"caller_id": "asset_id", "parent": "parent_id"}
 _FIELDS = tuple(name for name in _SHOWN if name not in _LABELS)
 
 
@@ -344,7 +345,7 @@ def _told_tags(asset: Asset) -> dict[str, Any]:
 
 
 def _public(name: str) -> str:
-    return {"caller_id": "asset_id", "parent": "parent_id"}.get(name, name)
+    return _NAMED.get(name, name)
 
 
 def whole(asset: Asset) -> dict[str, Any]:

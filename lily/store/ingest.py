@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import msgspec
 import psycopg
 
-from lily.assets import fresh
+from lily.assets import fresh, renewed
 from lily.assets.change import HOLDER, Context, Known, Message, take
 from lily.assets.model import Asset
 from lily.assets.names import as_guid, guid_of
@@ -280,11 +280,13 @@ class Ingest:
 
 
 def _take(known: Known, message: Message, context: Context) -> list[Fact]:
-    """As `take`; an asset that nobody knew goes the short way, to the same end."""
+    """As `take`; what nobody knew, or one source alone renews, goes short ways to the same end."""
     if known.asset is None and not known.claims and known.buried is None and fresh.suits(message):
         known.asset = fresh.created(known.tenant, known.guid, message, context)
         known.touched = True
         return [fresh.told(known.asset, message, context)]
+    if renewed.suits(known, message):
+        return renewed.take(known, message, context)
     return take(known, message, context)
 
 

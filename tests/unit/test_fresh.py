@@ -1,20 +1,22 @@
 """The quick ways of a bulk load give exactly what the ordinary ways give."""
 
 import json
-from datetime import UTC, datetime
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid5
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from lily.assets import fresh
-from lily.assets.change import Context, Known, Message, take
+from lily.assets import fresh, renewed
+from lily.assets.change import Assignment, Context, Known, Message, first_claim, settle, take
 from lily.assets.claims import when
 from lily.assets.documents import statement
-from lily.assets.model import COLUMNS
+from lily.assets.model import COLUMNS, INCIDENTS, Propagated
 from lily.assets.names import as_guid, guid_of
 from lily.assets.quick import plain
 from lily.errors import LilyError
@@ -120,6 +122,82 @@ def test_a_first_statement_makes_the_row_that_a_decision_makes(document: dict[st
         same |= dict.fromkeys(("created_at", "updated_at", "applied_at"), NOW)
         left_out = {name: getattr(made, name) for name in COLUMNS if name not in LEAN}
         assert left_out == {name: same.get(name) for name in left_out}
+
+
+few = st.sampled_from(["", "a", "b"])
+sayings = st.fixed_dictionaries(
+    {
+        "source": st.sampled_from(["s", "s", "s", "s", "t"]),
+        "asset_name": st.sampled_from(["n", "n", "m", None]),
+        "asset_type": st.sampled_from(["table", "table", "view", None]),
+    },
+    optional={
+        "asset_owner": few | st.none(),
+        "description": few,
+        "parent_id": st.sampled_from(["p", str(UUID(int=9))]),
+        "data_source": few,
+        "external_id": few,
+        "tags": labels,
+        "business_terms": labels,
+        "metadata": st.dictionaries(few, values, max_size=2),
+        "details": st.dictionaries(few, values, max_size=2),
+        "created_at": st.sampled_from(["2020-01-31", "2021-01-31"]),
+        "partial": st.sampled_from([False, False, False, True]),
+        "is_deleted": st.sampled_from([False, False, False, True]),
+    },
+)
+
+
+def meanwhile(known: Known, what: str, context: Context) -> None:
+    """Something that others than sources do to an asset."""
+    if known.asset is None or not what:
+        return
+    known.claims = known.claims or {known.asset.source: first_claim(known.asset)}
+    match what:
+        case "archived":
+            known.asset.archived_at = context.now
+        case "deleted":
+            known.asset.deleted_by = "ann"
+        case "edited":
+            known.asset.edited = {"description": {"value": "By hand."}}
+        case "ill":
+            known.asset.layers |= INCIDENTS
+        case "tagged":
+            known.assignments = [Assignment("gold", "person", "ann", "active")]
+        case "reached":
+            known.propagated = [Propagated("tag", "PII", "", UUID(int=3), 1, UUID(int=4))]
+    settle(known, context)
+
+
+doings = st.sampled_from(["", "", "", "archived", "deleted", "edited", "ill", "tagged", "reached"])
+
+
+@settings(max_examples=2000, deadline=None)
+@given(
+    st.sampled_from(["db/s.t", "db/s.t#c"]),
+    st.none() | names,
+    st.lists(st.tuples(sayings, st.integers(0, 4), doings), min_size=2, max_size=6),
+)
+def test_the_next_statements_make_the_rows_and_facts_that_decisions_make(
+    name: str, own_id: str | None, said: list[tuple[dict[str, Any], int, str]]
+) -> None:
+    quick = Known(TENANT.number, guid_of(TENANT.id, name), name)
+    slow = deepcopy(quick)
+    for offset, (document, at, done) in enumerate(said):
+        stated = ordinary({**document, "qualified_name": name, "asset_id": own_id})
+        message = Message(stated.seen, stated.source, "me", f"job/{offset}", (at, offset), "")
+        context = replace(CONTEXT, now=NOW + timedelta(minutes=offset))
+        for each in (quick, slow):
+            meanwhile(each, done, context)
+            if each.asset and each.asset.statement is None and not each.asset.layers:
+                each.claims = {}  # as in the next batch: the row says it all
+        wanted = take(slow, deepcopy(message), context)
+        if renewed.suits(quick, message):
+            event("the short way")
+            assert renewed.take(quick, message, context) == wanted
+        else:
+            assert take(quick, message, context) == wanted
+        assert quick.asset == slow.asset and quick.touched == slow.touched
 
 
 @given(texts)
