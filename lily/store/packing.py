@@ -88,8 +88,11 @@ def moment(value: datetime) -> bytes:
 
 
 def texts(values: Sequence[str]) -> bytes:
-    if not values:
-        return _NO_TEXTS
+    return _texts(tuple(values)) if values else _NO_TEXTS
+
+
+@lru_cache(maxsize=8192)  # many assets have the same few tags
+def _texts(values: tuple[str, ...]) -> bytes:
     return raw(_list(1, 0, _TEXT_OID, len(values), 1) + b"".join([text(each) for each in values]))
 
 
