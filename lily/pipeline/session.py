@@ -53,6 +53,8 @@ def session(
         "spark.sql.shuffle.partitions": "2",
         # A million rows look small to Spark, and do not fit into a driver's memory.
         "spark.sql.autoBroadcastJoinThreshold": "-1",
+        # A batch is larger than a megabyte, and would go through the block manager and a socket.
+        "spark.task.maxDirectResultSize": "32m",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
         "spark.sql.streaming.minBatchesToRetain": "20",

@@ -188,9 +188,9 @@ def test_the_next_statements_make_the_rows_and_facts_that_decisions_make(
         message = Message(stated.seen, stated.source, "me", f"job/{offset}", (at, offset), "")
         context = replace(CONTEXT, now=NOW + timedelta(minutes=offset))
         for each in (quick, slow):
-            meanwhile(each, done, context)
             if each.asset and each.asset.statement is None and not each.asset.layers:
                 each.claims = {}  # as in the next batch: the row says it all
+            meanwhile(each, done, context)
         wanted = take(slow, deepcopy(message), context)
         if renewed.suits(quick, message):
             event("the short way")
