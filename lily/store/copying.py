@@ -1,5 +1,8 @@
-"""Rows as COPY text. A row of the batch's inner loop has 33 columns: this is three times as quick
-as having each value dumped and escaped on its own."""
+"""Rows on their way into tables, part by part, and rows as COPY text.
+
+A line of text is made at once: three times as quick as having each value dumped and escaped on its
+own. Rows that are very many are packed instead, see `packing`.
+"""
 
 import sys
 from collections import deque

@@ -47,8 +47,8 @@ def test_a_billion_assets_cost_what_a_pencil_says() -> None:
 
 def test_the_first_load_is_seconds_times_assets() -> None:
     made = bill(BILLION, RATES, PRICES)
-    assert made.first_load_core_hours == pytest.approx(1e9 * 111e-6 / 3600)  # 30.8
-    assert made.first_load == pytest.approx(1e9 * 111e-6 / 3600 * 0.045)
+    assert made.first_load_core_hours == pytest.approx(1e9 * 81e-6 / 3600)  # 22.5
+    assert made.first_load == pytest.approx(1e9 * 81e-6 / 3600 * 0.045)
 
 
 def test_many_changes_ask_for_cores_of_every_role() -> None:
