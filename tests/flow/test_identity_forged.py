@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,26 +12,13 @@ from httpx import Client
 from joserfc import jws
 from joserfc.jwk import ECKey, RSAKey
 
-from lily.api.app import create_app
 from lily.clock import Clock, FrozenClock
 from lily.errors import Unauthenticated
 from lily.identity.verifier import Verifier
 from lily.store.tokens import Directory
 from lily.types import Tenant
-from lily.wiring import Core, Services, services
+from lily.wiring import Core, Services
 from tests.callers import bearer, claims, minted, tenant_with_admin
-from tests.serving import serving
-
-
-@pytest.fixture(scope="module")
-def built(core: Core) -> Services:
-    return services(core)
-
-
-@pytest.fixture(scope="module")
-def client(built: Services) -> Iterator[Client]:
-    with serving(create_app(built)) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +29,10 @@ def home_tenant(core: Core) -> Tenant:
 class Forger:
     """Makes tokens from a good one, each wrong in one way."""
 
-    def __init__(self, built: Services, tenant: Tenant) -> None:
-        signing = built.identity.keys.signing()
+    def __init__(self, wired: Services, tenant: Tenant) -> None:
+        signing = wired.identity.keys.signing()
         self.kid, self.key = signing.kid, signing.key
-        self.good = claims(built, tenant)
+        self.good = claims(wired, tenant)
         self.header = {"alg": "RS256", "typ": "at+jwt", "kid": self.kid}
         self.public = self.key.as_pem(private=False)
 
@@ -128,9 +114,9 @@ def forgeries(forger: Forger) -> dict[str, str]:
 
 
 def test_every_forged_token_is_refused_with_the_same_words(
-    client: Client, built: Services, home_tenant: Tenant
+    client: Client, wired: Services, home_tenant: Tenant
 ) -> None:
-    forger = Forger(built, home_tenant)
+    forger = Forger(wired, home_tenant)
     url = "/api/v1/auth/validate"
     assert client.get(url, headers=bearer(forger.signed())).status_code == 200
     answers = {
@@ -146,17 +132,17 @@ def test_every_forged_token_is_refused_with_the_same_words(
     assert all(a.headers["content-type"] == "application/problem+json" for a in answers.values())
 
 
-def verifier_of(built: Services, clock: Clock, size: int = 100) -> Verifier:
-    parts = built.identity
+def verifier_of(wired: Services, clock: Clock, size: int = 100) -> Verifier:
+    parts = wired.identity
     parts.revocations.poll()
-    directory = Directory(built.core.database)
+    directory = Directory(wired.core.database)
     return Verifier(parts.keys, parts.revocations, directory, clock, size)
 
 
-def test_a_cached_token_ends_when_it_expires(built: Services, home_tenant: Tenant) -> None:
-    clock = FrozenClock(built.core.clock.now())
-    verifier = verifier_of(built, clock)
-    header = f"Bearer {minted(built, home_tenant)}"
+def test_a_cached_token_ends_when_it_expires(wired: Services, home_tenant: Tenant) -> None:
+    clock = FrozenClock(wired.core.clock.now())
+    verifier = verifier_of(wired, clock)
+    header = f"Bearer {minted(wired, home_tenant)}"
     assert verifier.authenticate(header).tenant == home_tenant
     assert verifier.cached(header) is not None
     clock.advance(timedelta(seconds=601))
@@ -165,8 +151,8 @@ def test_a_cached_token_ends_when_it_expires(built: Services, home_tenant: Tenan
         verifier.authenticate(header)
 
 
-def test_the_cache_of_verified_tokens_is_bounded(built: Services, home_tenant: Tenant) -> None:
-    verifier = verifier_of(built, built.core.clock, size=10)
+def test_the_cache_of_verified_tokens_is_bounded(wired: Services, home_tenant: Tenant) -> None:
+    verifier = verifier_of(wired, wired.core.clock, size=10)
     for _ in range(30):
-        verifier.authenticate(f"Bearer {minted(built, home_tenant)}")
+        verifier.authenticate(f"Bearer {minted(wired, home_tenant)}")
     assert len(verifier) == 10
