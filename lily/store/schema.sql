@@ -813,7 +813,7 @@ CREATE TABLE lily.asset_core_0 (
     own_tags text[],
     own_terms text[]
 )
-WITH (toast_tuple_target='4080', autovacuum_analyze_scale_factor='0.2', autovacuum_vacuum_threshold='50000', autovacuum_vacuum_insert_threshold='50000');
+WITH (toast_tuple_target='4080', autovacuum_analyze_scale_factor='0.2', autovacuum_vacuum_threshold='100000', autovacuum_vacuum_insert_threshold='200000');
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN tenant SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN lane SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_0 ALTER COLUMN guid SET STATISTICS 20;
@@ -891,7 +891,7 @@ CREATE TABLE lily.asset_core_1 (
     own_tags text[],
     own_terms text[]
 )
-WITH (toast_tuple_target='4080', autovacuum_analyze_scale_factor='0.2', autovacuum_vacuum_threshold='50000', autovacuum_vacuum_insert_threshold='50000');
+WITH (toast_tuple_target='4080', autovacuum_analyze_scale_factor='0.2', autovacuum_vacuum_threshold='100000', autovacuum_vacuum_insert_threshold='200000');
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN tenant SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN lane SET STATISTICS 20;
 ALTER TABLE ONLY lily.asset_core_1 ALTER COLUMN guid SET STATISTICS 20;
@@ -1510,7 +1510,7 @@ CREATE TABLE lily.fact (
     payload_hash bytea NOT NULL,
     hash bytea NOT NULL
 )
-WITH (autovacuum_analyze_scale_factor='0.2', autovacuum_vacuum_insert_threshold='50000');
+WITH (autovacuum_analyze_scale_factor='0.2', autovacuum_vacuum_insert_threshold='1000000');
 ALTER TABLE ONLY lily.fact ALTER COLUMN tenant SET STATISTICS 20;
 ALTER TABLE ONLY lily.fact ALTER COLUMN "position" SET STATISTICS 20;
 ALTER TABLE ONLY lily.fact ALTER COLUMN kind SET STATISTICS 20;
