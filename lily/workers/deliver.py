@@ -52,7 +52,7 @@ def run(core: Core, stop: Event) -> None:
 async def _run(core: Core, stop: Event) -> None:
     wire = Wire(egress.networks(core.settings.egress_allow))
     engine = Engine(core, wire)
-    writing = asyncio.create_task(_write(engine))
+    writing = asyncio.create_task(engine.write())
     try:
         while not stop.is_set() and not writing.done():
             claimed = await engine.claim()
@@ -65,12 +65,6 @@ async def _run(core: Core, stop: Event) -> None:
         await wire.close()
     if isinstance(outcome[0], Exception):
         raise outcome[0]
-
-
-async def _write(engine: "Engine") -> None:
-    while True:
-        await asyncio.sleep(WRITE)
-        await asyncio.shield(engine.settle())
 
 
 class Engine:
@@ -91,6 +85,7 @@ class Engine:
         self._started: dict[UUID, asyncio.Task[None]] = {}
         self._queued: set[UUID] = set()  # of those, the ones that wait for their target's turn
         self._done: list[Settled] = []
+        self._unwritten = asyncio.Event()  # while outcomes wait to be written down
         self._places: dict[Key, asyncio.Semaphore] = {}
         self._good: set[Key] = set()
         self._writing = asyncio.Lock()
@@ -110,15 +105,24 @@ class Engine:
             self._started[each.id] = task
             task.add_done_callback(partial(self._ended, each.id))
 
+    async def write(self) -> None:
+        """Write down what has ended, soon after it has; until cancelled."""
+        while True:
+            await self._unwritten.wait()
+            await asyncio.sleep(WRITE)
+            await asyncio.shield(self.settle())
+
     async def settle(self) -> None:
         """Write down what has ended, in groups."""
         async with self._writing:
+            self._unwritten.clear()
             while self._done:
                 group, self._done = self._done[:GROUP], self._done[GROUP:]
                 try:
                     await asyncio.to_thread(self._settle, group)
                 except Unavailable:
                     self._done[:0] = group  # the store is away for a moment; it is written then
+                    self._unwritten.set()
                     return
 
     async def round(self) -> int:
@@ -258,6 +262,7 @@ class Engine:
         else:
             self._good.discard(key)
         self._done.append(self._settled(claimed, tried))
+        self._unwritten.set()
 
     async def _try(self, claimed: Claimed, outlet: Outlet, now: datetime) -> Tried:
         if outlet.target is None:

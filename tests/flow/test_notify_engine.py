@@ -1,13 +1,20 @@
 """Every class of answer, on a clock that the test moves: tried when published, and not else."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from lily.errors import Unavailable
+from lily.notify import egress
 from lily.notify.verdicts import ATTEMPTS, FAILURES, SCHEDULE
+from lily.store import outbox
 from lily.types import Tenant
 from lily.wiring import Core
+from lily.workers.deliver import Engine
+from lily.workers.wire import Wire
 from tests.flow.notifying import NOON, Stage, staged
 from tests.vendors.server import Scripted, running
 
@@ -30,6 +37,40 @@ def test_a_success_is_told_once(stage: Stage, status: int) -> None:
         assert (sent.state, sent.attempts, sent.status, len(vendor.calls)) == (
             "delivered", 1, status, 1,
         )  # fmt: skip
+
+
+def test_an_outcome_is_written_when_the_store_is_back(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle, failures = outbox.settle, [Unavailable("away"), Unavailable("still away")]
+
+    def unsteady(*given: Any) -> None:
+        if failures:
+            raise failures.pop()
+        settle(*given)
+
+    monkeypatch.setattr(outbox, "settle", unsteady)
+
+    async def play() -> None:
+        wire = Wire(egress.networks(stage.allowed))
+        engine = Engine(stage.system, wire)
+        writing = asyncio.create_task(engine.write())
+        for _ in range(2):  # the writer has nothing to do in between, and then again
+            stage.happen()
+            stage.match()
+            engine.start(await engine.claim())
+            async with asyncio.timeout(20):
+                while {sent.state for sent in stage.deliveries()} != {"delivered"}:
+                    await asyncio.sleep(0.02)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        await engine.finish(5)
+        await wire.close()
+
+    with running(Scripted(200)) as vendor:
+        stage.subscribe(stage.webhook(vendor.url))
+        asyncio.run(play())
+        assert not failures and len(vendor.calls) == len(stage.deliveries()) == 2
 
 
 @pytest.mark.parametrize("status", [408, 425, 500, 502, 503, 504, 501, 599])
