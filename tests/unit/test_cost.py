@@ -25,7 +25,7 @@ def test_a_billion_assets_cost_what_a_pencil_says() -> None:
     # 10 million changes a day are 116 a second, 347 at the peak, planned as 579.
     peak = 1e7 / 86_400 * 3 / 0.6
     assert round(peak) == 579
-    # API: 579 x 44 µs + 10 x 3 / 0.6 x 145 µs = 0.03 cores, so one; two with a spare.
+    # API: 579 x 44 µs + 10 x 3 / 0.6 x 144 µs = 0.03 cores, so one; two with a spare.
     assert cost["compute", "serve, 2 x"] == pytest.approx(2 * 730 * 0.045)
     # Pipeline: 579 x 211 µs = 0.12 cores.
     assert cost["compute", "pipeline, 2 x"] == pytest.approx(2 * 730 * 0.045)
