@@ -96,8 +96,6 @@ def test_every_path_parameter_and_scope_is_described(openapi: dict[str, Any]) ->
         assert protected == bool(operation.get("security")), request
 
 
-# Hypothesis takes a draw by any other thread of the process for one by the strategy.
-@pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 def test_the_api_answers_as_described_whatever_it_is_asked(live: Live, api: Person) -> None:
     url = str(live.one.base_url).rstrip("/")
     schema: Any = schemathesis.openapi.from_dict(live.one.get("/openapi.json").json())

@@ -55,17 +55,19 @@ def test_an_outcome_is_written_when_the_store_is_back(
         wire = Wire(egress.networks(stage.allowed))
         engine = Engine(stage.system, wire)
         writing = asyncio.create_task(engine.write())
-        for _ in range(2):  # the writer has nothing to do in between, and then again
-            stage.happen()
-            stage.match()
-            engine.start(await engine.claim())
-            async with asyncio.timeout(20):
-                while {sent.state for sent in stage.deliveries()} != {"delivered"}:
-                    await asyncio.sleep(0.02)
-        writing.cancel()
-        await asyncio.gather(writing, return_exceptions=True)
-        await engine.finish(5)
-        await wire.close()
+        try:
+            for _ in range(2):  # the writer has nothing to do in between, and then again
+                stage.happen()
+                stage.match()
+                engine.start(await engine.claim())
+                async with asyncio.timeout(20):
+                    while {sent.state for sent in stage.deliveries()} != {"delivered"}:
+                        await asyncio.sleep(0.02)
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+            await engine.finish(5)
+            await wire.close()
 
     with running(Scripted(200)) as vendor:
         stage.subscribe(stage.webhook(vendor.url))

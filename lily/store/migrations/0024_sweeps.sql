@@ -2,10 +2,10 @@
 
 SET LOCAL search_path = lily;
 
--- A sweep of facts only makes old pages cheaper to leave alone: they are never changed, and nobody
--- reads them by an index alone. One of assets looks through the whole search index, so it comes
--- when there is more to take away. Both came within the first minute of a stream, and took a
--- fortieth of two cores from it.
+-- A sweep of facts after so many new ones only makes old pages cheaper to leave alone: they change
+-- when a person is erased and never else, and nobody reads them by an index alone. One of assets
+-- looks through the whole search index, so it comes when there is more to take away. Both came
+-- within the first minute of a stream, and took a fortieth of two cores from it.
 DO $$
 DECLARE
   part regclass;
